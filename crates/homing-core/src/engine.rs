@@ -1,7 +1,7 @@
 //! What lies between a policy and whoever carries out what it asks for: observations go to the policy, its actions to
 //! an [`Executor`], the outcomes back to the policy. Three loops drive it, each in its own order: page histories
-//! ([`crate::simulate`]), a trace behind caches ([`crate::system`]), and the live session ([`crate::session`]), which
-//! is simulated as it is ([`crate::system::live`]).
+//! ([`crate::simulate`]), a trace behind caches ([`crate::system`]), and the live session (`homing_session`), which
+//! is simulated as it is (`homing_session::simulated`).
 //!
 //! Page histories hand in whole page runs. A run is split only where the policy must be asked: at a fault,
 //! where a [`Next`] comes due, at a write that meets several copies. The order of reads and writes within the middle of

@@ -2,10 +2,10 @@
 
 use crate::counters::Counts;
 use crate::sharers::Staying;
-use homing_core::session::account::{AfterMoves, Interval, Placed};
-use homing_core::session::hot::{AreaCounts, IterationCounts};
-use homing_core::session::sight::{Missing, Sight};
 use homing_linux::move_pages;
+use homing_session::account::{AfterMoves, Interval, Placed};
+use homing_session::hot::{AreaCounts, IterationCounts};
+use homing_session::sight::{Missing, Sight};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -6,7 +6,7 @@ use crate::mover::Mover;
 use crate::source::SOURCES;
 use homing_core::ids::parse_bytes;
 use homing_core::policy::table::POLICIES;
-use homing_core::session::INTERVAL;
+use homing_session::INTERVAL;
 use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::fmt;

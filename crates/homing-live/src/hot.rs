@@ -3,9 +3,9 @@
 
 use homing_core::policy::settings::Settings;
 use homing_core::process::{Class, Region};
-use homing_core::session::input::{HotArea, Own};
 use homing_linux::proc::maps::Mapping;
 use homing_linux::proc::symbols::Symbol;
+use homing_session::input::{HotArea, Own};
 use serde::Deserialize;
 
 /// Areas of a process at most, the largest first.

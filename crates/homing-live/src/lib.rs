@@ -1,4 +1,4 @@
-//! The live engine: drives the pure session of `homing_core::session` with the kernel at both ends, and decides
+//! The live engine: drives the pure session of `homing_session` with the kernel at both ends, and decides
 //! nothing. A [`source`] says which thread accessed which page, [`targets`] what the processes are; the session asks
 //! and orders; the [`mover`] moves and asks the kernel whether it did.
 //!

@@ -2,9 +2,9 @@
 //! batched, by several threads (`movers.rs`), refused where policies or cpusets forbid them (`masks.rs`), tried again
 //! where pages were busy, and verified by asking where each page is.
 
-pub use homing_core::session::input::Landed;
 use homing_linux::move_pages::{self, PageStatus, Whose, BATCH};
 use homing_linux::proc::Pid;
+pub use homing_session::input::Landed;
 use rustix::io::Errno;
 use std::time::Duration;
 

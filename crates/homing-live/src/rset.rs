@@ -3,12 +3,12 @@
 
 use crate::host::Host;
 use homing_core::ids::{Cpu, Node};
-use homing_rset::{Global, GlobalNode, Memory, Policies, ResourceSet, Threads};
 use homing_linux::environment::variable;
 use homing_linux::ld_preload;
 use homing_linux::policy::{self, BALANCED, BIND, INTERLEAVE};
 use homing_linux::proc::{Pid, Proc, ProcError, Tid};
 use homing_linux::seccomp;
+use homing_rset::{Global, GlobalNode, Memory, Policies, ResourceSet, Threads};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};

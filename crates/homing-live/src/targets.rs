@@ -3,7 +3,6 @@
 use crate::host::Host;
 use homing_core::ids::Node;
 use homing_core::process::{ProcessId, ThreadId};
-use homing_core::session::input::ThreadSeen;
 use homing_linux::hint_faults;
 use homing_linux::hint_faults::shared::Range;
 use homing_linux::proc::maps::Mapping;
@@ -11,6 +10,7 @@ use homing_linux::proc::sharing::same_memory;
 use homing_linux::proc::task::Stat;
 use homing_linux::proc::{cgroup_processes, Pid, Proc, ProcError, Program, Tid};
 use homing_linux::ptrace;
+use homing_session::input::ThreadSeen;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 

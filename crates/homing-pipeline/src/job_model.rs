@@ -16,9 +16,9 @@ use homing_core::ids::{Node, Time};
 use homing_core::monitor::{Monitor, Reports, Seen};
 use homing_core::policy::placement::Placement;
 use homing_core::policy::stay::Stay;
-use homing_sched::app::{App, Bytes, Init, Share};
 use homing_core::system::{self, Setup};
 use homing_core::timeline::{Mark, Timeline};
+use homing_sched::app::{App, Bytes, Init, Share};
 use std::collections::BTreeMap;
 
 /// Parts of a trace, of which those between the first and the last iteration's end are counted.

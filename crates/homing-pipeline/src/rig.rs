@@ -16,9 +16,9 @@ use homing_core::policy::table::{Begin, Entry};
 use homing_core::policy::Policy;
 use homing_core::report::Row;
 use homing_core::simulate::Simulation;
-use homing_core::system::live::Log;
 use homing_core::system::{self, Run, Setup};
 use homing_core::time::{Elapsed, Mover, NoTimes, Times};
+use homing_session::simulated::{self, Live, Log};
 use std::borrow::Cow;
 use std::time::Instant;
 
@@ -95,8 +95,8 @@ impl Rig {
         let policy = entry.make(subject.costs, false, subject.settings);
         let placement = entry.placement(subject.placement, subject.costs, subject.settings);
         let setup = self.setup(case, &placement, choice);
-        let run = system::run(&setup, &*policy, choice);
-        let run = run.map_err(|e| PipelineError::Usage(format!("policy `{}`: {e}", entry.name)))?;
+        let run = simulated::run(&setup, &*policy, choice, &mut ());
+        let (run, _) = run.map_err(|e| PipelineError::Usage(format!("policy `{}`: {e}", entry.name)))?;
         // A static policy begins where it says, and so does its bound if bounds begin where policies do.
         let floor = match entry.begin {
             Begin::Own(_) => bound.floor_of(subject, &subject.simulate(entry, false)?)?,
@@ -176,6 +176,8 @@ pub struct Pair {
     pub before: Run,
     /// The policy moves them.
     pub after: Run,
+    /// The live session of `after`, if the monitor is one.
+    pub session: Option<Live>,
 }
 
 /// The run without moves and the run with the policy. If the monitor is the live session, `log` gets its inputs and
@@ -188,6 +190,7 @@ pub fn pair(
 ) -> std::result::Result<Pair, system::SystemError> {
     let quiet = Setup { log: false, ..*setup };
     let still = || system::watch(&quiet, &homing_core::policy::stay::Stay, ()).map(|(run, ())| run);
-    let (before, after) = rayon::join(still, || system::run_logged(setup, policy, choice, log));
-    Ok(Pair { before: before?, after: after? })
+    let (before, after) = rayon::join(still, || simulated::run(setup, policy, choice, log));
+    let (after, session) = after?;
+    Ok(Pair { before: before?, after, session })
 }

@@ -9,8 +9,8 @@ use homing_core::compare::note_counts;
 use homing_core::monitor::table::Choice;
 use homing_core::policy::table::Entry;
 use homing_core::report::{Parameter, Row};
-use homing_core::system::live::Log;
 use homing_core::system::Setup;
+use homing_session::simulated::Log;
 use std::time::Instant;
 
 /// How the policy is informed and pages are moved.
@@ -83,7 +83,7 @@ pub fn simulate(case: &Case<'_>, entry: &Entry, watch: &Watch, log: &mut dyn Log
     notes.extend(rig.no_times().map(|e| format!("no times: {e}")));
     let mut parameters = ready.parameters(false);
     parameters.push(info::parameter("monitor", choice.describe()));
-    if pair.after.live.is_none() {
+    if pair.session.is_none() {
         parameters.push(info::parameter("interval", interval));
     }
     parameters.extend(ready.experiment.scene.parameters());

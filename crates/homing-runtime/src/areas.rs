@@ -1,6 +1,6 @@
 //! The hot areas that the program has named.
 
-use homing_core::session::input::{HotArea, Own};
+use homing_session::input::{HotArea, Own};
 use std::collections::BTreeMap;
 
 /// One of them.

@@ -4,7 +4,7 @@
 
 use homing_core::ids::Node;
 use homing_core::process::ThreadId;
-use homing_core::session::input::InConstructs;
+use homing_session::input::InConstructs;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::OnceLock;

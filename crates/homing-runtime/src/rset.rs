@@ -2,7 +2,6 @@
 
 use crate::status::{Status, Verdict};
 use homing_core::ids::{Cpu, Node};
-use homing_rset::{Expr, Global, Memory, Pages, Policies, ResourceSet, Sets, Threads};
 use homing_linux::environment::open_regular;
 use homing_linux::placed::{page, From, Placed};
 use homing_linux::policy;
@@ -10,6 +9,7 @@ use homing_linux::proc::{Proc, Tid};
 use homing_linux::seccomp;
 use homing_live::host::Host;
 use homing_live::rset::{bind, global, own_file};
+use homing_rset::{Expr, Global, Memory, Pages, Policies, ResourceSet, Sets, Threads};
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::path::Path;

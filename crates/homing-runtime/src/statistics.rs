@@ -1,7 +1,7 @@
 //! `struct homing_statistics`.
 
-use homing_core::session::hot::{AreaCounts, IterationCounts};
 use homing_live::counters::Counts;
+use homing_session::hot::{AreaCounts, IterationCounts};
 use std::collections::BTreeMap;
 
 /// What the manager has seen and done: the fields of the header, in its order.

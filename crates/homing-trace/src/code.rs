@@ -299,11 +299,6 @@ impl CodeBlocks {
         self.defined[id.index()]
     }
 
-    /// Enters a block by itself in which every access has a word; `executed` is as in [`CodeBlock::executed`].
-    pub(super) fn enter_plain(&mut self, kinds: Vec<Kind>, executed: Vec<u32>) -> CodeBlockId {
-        self.push(CodeBlock::plain(kinds, executed))
-    }
-
     /// Enters a block and returns its id, or that of the first of its chain. An access that is derived from a word that
     /// does not come before it gets a word of its own.
     pub(super) fn define(&mut self, def: &BlockDef) -> CodeBlockId {

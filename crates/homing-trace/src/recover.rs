@@ -112,7 +112,7 @@ fn cut_off(trace: &Trace<'_>) -> u64 {
         let at = usize::try_from(damage.offset).ok()?;
         let header = BlockHeader::decode(trace.bytes.get(at..)?)?;
         let known = trace.blocks.iter().any(|placed| placed.offset == damage.offset);
-        (header.kind.is_references() && !known).then_some(u64::from(header.b))
+        (header.kind == BlockKind::References && !known).then_some(u64::from(header.b))
     });
     headers.sum()
 }

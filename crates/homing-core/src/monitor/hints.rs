@@ -1,11 +1,11 @@
 //! Hint faults at a fixed rate: the mappings of a window of pages are taken away after every Nth reference, and the
-//! next reference to such a page faults and tells who made it ([`crate::estimate::mapping`]). No performance
+//! next reference to such a page faults and tells who made it ([`crate::monitor::mapping`]). No performance
 //! counters needed. Linux paces its scans by time, and so does the live engine, which is simulated apart
-//! ([`crate::system::live`]).
+//! (`homing_session::simulated`).
 
 use super::{Missed, Monitor, Poll, Reports, NO_HOME};
-use crate::estimate::mapping::{Mapping, Touch, Walk};
 use crate::ids::{Page, Time};
+use crate::monitor::mapping::{Mapping, Touch, Walk};
 
 /// The scanner.
 #[derive(Debug)]

@@ -10,6 +10,8 @@ pub mod card;
 pub mod distance;
 pub mod hints;
 pub mod interconnect;
+pub mod kernel;
+pub mod mapping;
 pub mod misses;
 pub mod origin;
 pub mod perfect;

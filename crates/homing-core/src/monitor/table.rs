@@ -31,7 +31,7 @@ pub enum Build {
     Plain(fn(&MonitorSetup) -> Box<dyn Monitor>),
     /// From what a run without page moves has seen.
     Future(fn(perfect::Future) -> Box<dyn Monitor>),
-    /// The live engine's session, which asks for scans when it wants them ([`crate::system::live`]).
+    /// The live engine's session, which asks for scans when it wants them (`homing_session::simulated`).
     Session,
 }
 
@@ -247,7 +247,7 @@ pub const MONITORS: &[MonitorEntry] = &[
         name: "hint-faults",
         stands_for: "the live engine's own session (`homing run --source hint-faults`), in modelled time",
         summary: "the next reference to each page after a scan, as the live engine sees and weighs it",
-        params: crate::system::live::kernel::PARAMS,
+        params: super::kernel::PARAMS,
         needs_tlb: true,
         build: Build::Session,
     },

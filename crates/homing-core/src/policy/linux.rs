@@ -27,8 +27,8 @@ use super::settings::Param;
 use super::table::{restore, Begin, Entry};
 use super::{Context, Fault, Next, Policy, Sample};
 use crate::action::{Actions, Kind, Locations};
-use crate::estimate::mapping::{Mapping, Touch, Walk};
 use crate::ids::{Node, Page, Time};
+use crate::monitor::mapping::{Mapping, Touch, Walk};
 use serde::{Deserialize, Serialize};
 
 const PERIOD_SLOTS: f64 = 10.0;

@@ -14,8 +14,9 @@ use crate::time::{CpuWork, Elapsed, Mover, Times, Work};
 use crate::trace::Turn;
 
 /// Caches, memory, and what watches them.
-pub(super) struct Memory<'a, M> {
+pub struct Memory<'a, M> {
     hierarchy: Hierarchy,
+    /// The monitor, the placement, and what was counted.
     pub watch: Watch<'a, M>,
     times: Option<&'a Times>,
     mover: Mover,
@@ -26,7 +27,7 @@ pub(super) struct Memory<'a, M> {
 }
 
 /// What policies are told at the end of an interval.
-pub(super) struct Told {
+pub struct Told {
     /// What requests waited at each memory ([`Times::waits`]).
     pub waits: Vec<f64>,
     /// How long each node took ([`Elapsed::paces`]).
@@ -35,7 +36,7 @@ pub(super) struct Told {
 
 /// What was counted until some moment.
 #[derive(Clone, Debug)]
-pub(super) struct Books {
+pub struct Books {
     cpus: Vec<Counts>,
     /// Demand transactions by CPU and home, write-backs by node and home, moves by where from and where to.
     demand: Vec<u64>,
@@ -44,16 +45,20 @@ pub(super) struct Books {
 }
 
 /// What transactions are told to.
-pub(super) struct Watch<'a, M> {
+pub struct Watch<'a, M> {
+    /// The monitor.
     pub monitor: M,
+    /// What it has reported since it was last asked.
     pub reports: Reports,
-    /// Time of the first reference of the stretch, and of the one that is being served.
+    /// Time of the first reference of the stretch.
     first: Time,
+    /// Time of the reference that is being served.
     pub time: Time,
     costs: &'a Costs,
     placement: &'a Placement,
     addresses: &'a crate::cache::Addresses,
     nodes: Vec<Node>,
+    /// The node of each page, `NO_HOME` before its first transaction.
     pub homes: Vec<Node>,
     placed: u64,
     /// Pages that were placed and that the policy has not heard of.
@@ -67,6 +72,10 @@ pub(super) struct Watch<'a, M> {
 }
 
 impl<'a, M: Monitor> Memory<'a, M> {
+    /// Empty caches, and no page has a home.
+    ///
+    /// # Errors
+    /// A placement that needs the whole trace; caches that cannot be built.
     pub fn new(setup: &Setup<'a>, monitor: M) -> Result<Memory<'a, M>, SystemError> {
         match setup.placement {
             Placement::Best => return Err(SystemError::Placement("best")),

@@ -4,8 +4,7 @@
 //! The decisions are those of [`crate::engine`], the same as live: samples and ends of intervals go in, moves come out.
 //! Everything happens in the trace's order on one thread, since every event depends on all before it.
 
-pub mod live;
-mod memory;
+pub mod memory;
 #[cfg(test)]
 mod tests;
 
@@ -25,7 +24,6 @@ use crate::policy::{stay::Stay, Context, Decides, End, Policy, Sample};
 use crate::time::{Elapsed, Mover, Times};
 use crate::timeline::{Mark, Moment, Timeline};
 use crate::trace::{Trace, TraceError, Turn, VisitStats, Visitor};
-use live::kernel::Kernel;
 use memory::{Memory, Told};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -105,8 +103,6 @@ pub struct Run {
     pub counts: engine::Counts,
     /// What of the trace was visited.
     pub visited: VisitStats,
-    /// What the live session did, if it was one.
-    pub live: Option<live::Live>,
 }
 
 /// A run that cannot be done.
@@ -136,21 +132,11 @@ pub enum SystemError {
 }
 
 /// Runs a policy on what a monitor of the table reports.
+///
+/// # Errors
+/// [`SystemError::Session`] for the live session, which has a loop of its own (`homing_session::simulated`).
 pub fn run(setup: &Setup, policy: &dyn Policy, choice: &table::Choice) -> Result<Run, SystemError> {
-    run_logged(setup, policy, choice, &mut ())
-}
-
-/// As [`run`]; a live session is logged.
-pub fn run_logged(
-    setup: &Setup,
-    policy: &dyn Policy,
-    choice: &table::Choice,
-    log: &mut dyn live::Log,
-) -> Result<Run, SystemError> {
-    match choice.entry.build {
-        table::Build::Session => live::run(setup, policy, Kernel::of(&choice.values), log),
-        _ => watch(setup, policy, monitor(setup, choice)?).map(|(run, _)| run),
-    }
+    watch(setup, policy, monitor(setup, choice)?).map(|(run, _)| run)
 }
 
 /// A monitor of the table, for what is simulated. The live session is none: it has its own loop.

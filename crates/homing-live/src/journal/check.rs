@@ -4,9 +4,9 @@ use super::{Journal, JournalError, Line};
 use homing_core::policy::settings::Settings as Parameters;
 use homing_core::policy::table;
 use homing_core::policy::Policy;
-use homing_core::session::output::RecordedOutcome;
-use homing_core::session::threads::FORWARDED;
-use homing_core::session::{Input, Output, Session, Settings, Setup};
+use homing_session::output::RecordedOutcome;
+use homing_session::threads::FORWARDED;
+use homing_session::{Input, Output, Session, Settings, Setup};
 use serde::Serialize;
 use std::collections::VecDeque;
 

@@ -10,9 +10,9 @@ mod check;
 use homing_core::ids::Micros;
 use homing_core::machine::{Costs, General, Uniform};
 use homing_core::policy::Context;
-use homing_core::session::output::{Decided, Output, Settlement, WasSplit};
-use homing_core::session::plan::{Plan, Recorded};
-use homing_core::session::{Input, Settings};
+use homing_session::output::{Decided, Output, Settlement, WasSplit};
+use homing_session::plan::{Plan, Recorded};
+use homing_session::{Input, Settings};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
 

@@ -2,9 +2,9 @@ use super::*;
 use homing_core::action::Kind;
 use homing_core::ids::Node;
 use homing_core::process::{Class, ProcessId, Region, ThreadId};
-use homing_core::session::input::{Access, AccessKind, Answer, Landed, Looked, ThreadSeen};
-use homing_core::session::output::RecordedOutcome;
-use homing_core::session::{Session, Setup};
+use homing_session::input::{Access, AccessKind, Answer, Landed, Looked, ThreadSeen};
+use homing_session::output::RecordedOutcome;
+use homing_session::{Session, Setup};
 
 fn header(teed: bool) -> Header {
     let costs = Costs::Uniform(Uniform { nodes: 2, remote: 2.0, page_move: 100.0, global: None });

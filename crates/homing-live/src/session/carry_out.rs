@@ -3,14 +3,14 @@
 use super::{Session, SessionError};
 use crate::{keep, mover};
 use homing_core::ids::Micros;
-use homing_core::session::input::{Answer, Input, Landed, SplitResult};
-use homing_core::session::output::{HugePage, Order, Output, Question};
-use homing_core::session::HUGE;
 use homing_linux::huge;
 use homing_linux::move_pages::{self, PageStatus};
 use homing_linux::policy as affinity;
 use homing_linux::proc::{Pid, Tid};
 use homing_linux::ptrace::standstill::Standstill;
+use homing_session::input::{Answer, Input, Landed, SplitResult};
+use homing_session::output::{HugePage, Order, Output, Question};
+use homing_session::HUGE;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 

@@ -5,10 +5,10 @@ use crate::targets::Changes;
 use crate::{hot, regions, sharers};
 use homing_core::ids::{Micros, Node};
 use homing_core::process::{ProcessId, Region, ThreadId};
-use homing_core::session::input::{Areas, Looked};
 use homing_linux::pagemap::PageMap;
 use homing_linux::proc::Pid;
 use homing_linux::wait::end_of;
+use homing_session::input::{Areas, Looked};
 
 impl Session<'_> {
     /// Looks at processes, threads, mappings and what is resident.

@@ -7,12 +7,12 @@ use crate::host::Host;
 use crate::targets::Targets;
 use homing_core::ids::Micros;
 use homing_core::process::{ProcessId, ThreadId};
-use homing_core::session::input::Arrival;
 use homing_linux::perf::record::{Record, Sample};
 use homing_linux::perf::ring::Ring;
 use homing_linux::perf::{self, Event, Sampling, Watch};
 use homing_linux::policy::affinity;
 use homing_linux::proc::{Pid, Tid};
+use homing_session::input::Arrival;
 use std::io;
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A live session: the pure session of [`homing_core::session`], driven by the kernel. Time enters here alone, as
+//! A live session: the pure session of [`homing_session`], driven by the kernel. Time enters here alone, as
 //! microseconds of the session; sources and movers read the clock for their own dates.
 //!
 //! Each step tells the pure session what happened (threads that came to other CPUs, what the source saw, what landed),
@@ -27,18 +27,18 @@ use homing_core::ids::{Micros, Node};
 use homing_core::machine::Costs;
 use homing_core::policy::Policy;
 use homing_core::process::{ProcessId, Region};
-use homing_core::session::account::Account;
-use homing_core::session::hot::HotAreas;
-use homing_core::session::input::{Access, Areas, Constructs, HotArea, Input, Mark, Noticed};
-use homing_core::session::pages::Entry;
-use homing_core::session::plan::Plan;
-use homing_core::session::thinning::Part;
-use homing_core::session::{self as pure, weight_of_a_burst, Output};
 use homing_linux::huge::Splitter;
 use homing_linux::pagemap::PageMap;
 use homing_linux::policy as affinity;
 use homing_linux::proc::{Pid, Proc, ProcError, Tid};
 use homing_linux::{clock, errln};
+use homing_session::account::Account;
+use homing_session::hot::HotAreas;
+use homing_session::input::{Access, Areas, Constructs, HotArea, Input, Mark, Noticed};
+use homing_session::pages::Entry;
+use homing_session::plan::Plan;
+use homing_session::thinning::Part;
+use homing_session::{self as pure, weight_of_a_burst, Output};
 use migrations::Migrations;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};

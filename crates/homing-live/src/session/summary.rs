@@ -7,9 +7,9 @@ use crate::counters::Counts;
 use crate::source::Losses;
 use homing_core::ids::Node;
 use homing_core::process::Class;
-use homing_core::session::account::{Account, Placed};
 use homing_linux::move_pages::{self, PageStatus};
 use homing_linux::proc::Pid;
+use homing_session::account::{Account, Placed};
 use std::collections::BTreeMap;
 
 /// Scans without which there is no verdict on moves (`payoff.rs` of homing-core).

@@ -2,11 +2,11 @@
 //! up, by scans that are due, by the source's own dates, and by signals.
 
 use super::{Session, SessionError};
-use homing_core::session::input::{Input, Noticed};
 use homing_linux::clock;
 use homing_linux::policy::Preferred;
 use homing_linux::proc::Pid;
 use homing_linux::wait::readable;
+use homing_session::input::{Input, Noticed};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 

@@ -11,8 +11,8 @@ pub mod rings;
 
 use crate::host::Host;
 use crate::targets::{Changes, Targets};
-use homing_core::session::input::{Access, HotArea, Scanned};
 use homing_linux::proc::Pid;
+use homing_session::input::{Access, HotArea, Scanned};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;

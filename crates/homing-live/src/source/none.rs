@@ -3,7 +3,7 @@
 use super::{Entry, Losses, Source};
 use crate::host::Host;
 use crate::targets::{Changes, Targets};
-use homing_core::session::input::Access;
+use homing_session::input::Access;
 use std::io;
 
 pub(super) const ENTRY: Entry = Entry {

@@ -6,8 +6,8 @@
 
 use super::table::{Entry, Settings};
 use super::{Allocation, Decision, JobView, Manager, Scene};
-use homing_core::ids::Cpu;
 use crate::JobId;
+use homing_core::ids::Cpu;
 use std::collections::BTreeMap;
 
 /// Seconds of a turn.

@@ -17,8 +17,8 @@ use super::layout::Layout;
 use super::manager::table::{self, Settings};
 use super::manager::{shares, Allocation, Decision, JobView, Manager, Measures, Scene, Vacate, Why};
 use super::JobId;
-use homing_core::ids::{Cpu, Node};
 use file::Partition;
+use homing_core::ids::{Cpu, Node};
 use resources::{Load, Resources, Want};
 use serde::Serialize;
 

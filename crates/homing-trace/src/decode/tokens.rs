@@ -257,11 +257,6 @@ impl Tokens {
         &self.entries[run.entry as usize]
     }
 
-    /// The kinds of the accesses of a line of the dictionary.
-    pub(crate) fn kinds(&self, line: &Entry) -> &[Kind] {
-        &self.kinds[line.kinds as usize..][..line.accesses as usize]
-    }
-
     /// The events that are still to come, without what lies between them.
     pub(crate) fn into_events(self) -> impl Iterator<Item = Event> {
         let mut at = self.event_at;

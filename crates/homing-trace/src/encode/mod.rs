@@ -365,12 +365,6 @@ impl ThreadEncoder {
         }
     }
 
-    /// Adds to the virtual time, just here.
-    pub(super) fn pass(&mut self, units: u64) {
-        self.idle = units;
-        self.end_idle();
-    }
-
     /// Writes the virtual time that has passed without references.
     pub(super) fn end_idle(&mut self) {
         let idle = std::mem::take(&mut self.idle);

@@ -172,7 +172,7 @@ fn blocks_that_end_elsewhere_change_no_times() {
     check(&full, &pages);
     let blocks = |bytes: &[u8]| {
         let placed = format::read_index(bytes).unwrap().1;
-        placed.iter().filter(|placed| placed.header.kind.is_references()).count()
+        placed.iter().filter(|placed| placed.header.kind == BlockKind::References).count()
     };
     assert!(blocks(&full) > blocks(&pages), "{} {}", blocks(&full), blocks(&pages));
 }

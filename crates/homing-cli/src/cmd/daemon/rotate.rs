@@ -124,8 +124,8 @@ mod tests {
     use homing_core::action::Kind;
     use homing_core::ids::{Micros, Node};
     use homing_core::machine::{Costs, Uniform};
-    use homing_core::session::output::{Output, RecordedOutcome, Settlement};
     use homing_live::journal::{Header, Journal, Line, Writer};
+    use homing_session::output::{Output, RecordedOutcome, Settlement};
     use std::fs;
     use std::path::PathBuf;
 

@@ -2,8 +2,8 @@
 
 use crate::tables::{plain, table, things};
 use comfy_table::Table;
-use homing_core::session::hot::{moved_in_two, AreaCounts, IterationCounts};
 use homing_linux::visible;
+use homing_session::hot::{moved_in_two, AreaCounts, IterationCounts};
 use serde::Deserialize;
 
 /// Areas that are shown, those with most accesses first.

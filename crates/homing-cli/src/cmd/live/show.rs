@@ -2,12 +2,12 @@
 
 use super::hot::Hot;
 use crate::tables::things;
-use homing_core::session::account::{AfterMoves, Placed};
-use homing_core::session::sight::Missing;
 use homing_live::account::Summary;
 use homing_live::counters::COUNTERS;
 use homing_live::sharers::Staying;
 use homing_live::source::Scans;
+use homing_session::account::{AfterMoves, Placed};
+use homing_session::sight::Missing;
 use indicatif::HumanBytes;
 
 /// Per cent of the samples that are of memory that cannot move from which on that is said.
@@ -151,8 +151,8 @@ mod tests {
     use super::*;
     use homing_core::ids::Micros;
     use homing_core::process::Class;
-    use homing_core::session::sight::Sight;
     use homing_live::counters::Counts;
+    use homing_session::sight::Sight;
     use std::collections::BTreeMap;
 
     #[test]

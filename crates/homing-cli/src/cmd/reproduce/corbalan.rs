@@ -9,12 +9,12 @@ use super::exhibit::Exhibit;
 use super::programs::{Size, Traces};
 use super::Chosen;
 use homing_core::machine::Machine;
+use homing_pipeline::sched::{self, Cell, Jobs, Request, NO_POLICY};
 use homing_sched::manager::table::Settings;
 use homing_sched::outcome::OfApp;
 use homing_sched::partition::resources::WINDOW_S;
 use homing_sched::simulate::{INTERVAL_S, IRIX_BURST_S};
 use homing_sched::workload::Lengths;
-use homing_pipeline::sched::{self, Cell, Jobs, Request, NO_POLICY};
 use std::collections::BTreeMap;
 
 const MACHINE: &str = "origin2000-64";

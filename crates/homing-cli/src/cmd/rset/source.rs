@@ -4,11 +4,11 @@ use crate::exit::{self, Code};
 use crate::names;
 use anyhow::Context;
 use homing_core::ids::Node;
-use homing_rset::{Expr, Global, ResourceSet, Sets};
 use homing_linux::proc::Proc;
 use homing_live::host::Host;
 use homing_live::rset::own_file;
 use homing_pipeline::model::load_machine;
+use homing_rset::{Expr, Global, ResourceSet, Sets};
 use std::path::{Path, PathBuf};
 
 /// The machine that sets are on, unless it is this one.

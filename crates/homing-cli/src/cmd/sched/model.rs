@@ -5,14 +5,14 @@ use crate::options::SceneArgs;
 use crate::tables::things;
 use crate::{names, progress};
 use homing_core::history::ThreadsOn;
-use homing_sched::app::App;
-use homing_sched::layout::Hardware;
-use homing_sched::workload::{local_s, Mix};
 use homing_pipeline::job_model::{app, measure, Measured, AT_REST};
 use homing_pipeline::model::Model;
 use homing_pipeline::policies::is_machine;
 use homing_pipeline::watched::behind_caches;
 use homing_pipeline::{windows, Experiment, TraceFile};
+use homing_sched::app::App;
+use homing_sched::layout::Hardware;
+use homing_sched::workload::{local_s, Mix};
 use std::path::PathBuf;
 
 /// Arguments of `homing sched model`.

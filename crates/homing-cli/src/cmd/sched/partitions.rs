@@ -2,9 +2,9 @@
 
 use crate::exit::{self, Code};
 use comfy_table::Table;
+use homing_linux::visible;
 use homing_sched::partition::file::{self, Partition};
 use homing_sched::partition::{Division, OfPartition};
-use homing_linux::visible;
 use std::path::Path;
 
 /// Reads a file of partitions.

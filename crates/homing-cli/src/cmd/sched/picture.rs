@@ -1,9 +1,9 @@
 //! Pictures of simulated scheduling: which job had which processors, and how local each job was, one pair for each run.
 
 use crate::html::{escape, head};
+use homing_pipeline::sched::Cell;
 use homing_sched::outcome::Outcome;
 use homing_sched::partition::{Division, Transfer};
-use homing_pipeline::sched::Cell;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -9,9 +9,9 @@ use homing_core::machine::Costs;
 use homing_core::monitor::table::{Build, Choice};
 use homing_core::policy::table::Entry;
 use homing_core::policy::Context;
-use homing_core::session::{Input, Output, Settings};
-use homing_core::system::live::{Live, Log, Point};
 use homing_live::journal::{Header, Writer};
+use homing_session::simulated::{Live, Log, Point};
+use homing_session::{Input, Output, Settings};
 use serde_json::{json, Value};
 use std::io;
 

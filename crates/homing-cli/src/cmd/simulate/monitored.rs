@@ -71,7 +71,7 @@ fn as_json(watched: &Watched, choice: &Choice, case: &Case<'_>) -> anyhow::Resul
     };
     json["schema"] = homing_core::report::SCHEMA.into();
     json["monitor"] = choice.describe().into();
-    match &pair.after.live {
+    match &pair.session {
         Some(session) => json["session"] = live::as_json(session),
         None => json["interval"] = (*interval).into(),
     }
@@ -124,7 +124,7 @@ fn write_intervals(path: &std::path::Path, run: &Run, memories: u16) -> anyhow::
 fn print(watched: &Watched, choice: &Choice, ready: &Ready) -> anyhow::Result<()> {
     let Watched { rows, pair, interval, .. } = watched;
     let run = &pair.after;
-    let intervals = match run.live {
+    let intervals = match &pair.session {
         Some(_) => "the live session in modelled time".to_owned(),
         None => format!("intervals of {interval} references"),
     };
@@ -140,7 +140,7 @@ fn print(watched: &Watched, choice: &Choice, ready: &Ready) -> anyhow::Result<()
         run.distance.sampled_percent,
         run.distance.pages_percent
     );
-    run.live.as_ref().map_or(Ok(()), live::print)?;
+    pair.session.as_ref().map_or(Ok(()), live::print)?;
     outln!(
         "misses: {} before, {} after; write-backs: {} before, {} after",
         pair.before.caches.demand(),

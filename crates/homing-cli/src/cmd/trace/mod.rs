@@ -37,7 +37,6 @@ commands! {
     Recover(recover::Args) => recover::run;
     /// Find the hottest lines with few counters, as a monitor card would: first regions, then lines
     Refine(refine::Args) => refine::run;
-    /// Write a trace of an older version of the format in the present one
 }
 
 /// Runs a subcommand of `homing trace`.

@@ -3,11 +3,11 @@
 use super::reading::Measure;
 use super::Args;
 use crate::tables::{table, things};
-use homing_stats::interval::Interval;
-use homing_stats::{Finding, Verdict};
 use homing_live::trial::run::{Ended, Ran};
 use homing_live::trial::ways::{Here, LeftOut, Way};
 use homing_live::trial::{End, Measured};
+use homing_stats::interval::Interval;
+use homing_stats::{Finding, Verdict};
 use serde_json::{json, Value};
 use std::fmt::Write;
 use std::time::Duration;

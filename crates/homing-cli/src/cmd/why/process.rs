@@ -7,7 +7,6 @@ use crate::tables::things;
 use clap::builder::PossibleValuesParser;
 use homing_core::report::why::WhyReport;
 use homing_core::report::Parameter;
-use homing_core::session::thinning::{Part, A_SECOND, PAGES};
 use homing_core::why::process::ProcessFacts;
 use homing_linux::proc::{cgroup_processes, Pid};
 use homing_live::account::Summary;
@@ -18,6 +17,7 @@ use homing_live::source::SOURCES;
 use homing_live::targets::Choice;
 use homing_pipeline::model::load_machine;
 use homing_pipeline::why::sampled::{diagnose, Samples};
+use homing_session::thinning::{Part, A_SECOND, PAGES};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 

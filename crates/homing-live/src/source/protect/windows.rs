@@ -6,12 +6,12 @@ use crate::source::{Losses, Scans, Source};
 use crate::targets::{Changes, Targets};
 use homing_core::ids::Micros;
 use homing_core::process::{ProcessId, ThreadId};
-use homing_core::session::input::{Access, AccessKind, HotArea, Scanned};
 use homing_linux::clock;
 use homing_linux::hint_faults::own;
 use homing_linux::protect::{
     data_are_limited, own_descriptors, waits, Caught, Planner, Protector, Range, Refusal, Segment, Window,
 };
+use homing_session::input::{Access, AccessKind, HotArea, Scanned};
 use std::io;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};

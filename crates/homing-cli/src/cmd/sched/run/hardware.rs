@@ -3,8 +3,8 @@
 use crate::exit::{self, Code};
 use homing_core::ids::{Cpu, Node};
 use homing_core::machine::Machine;
-use homing_sched::layout::{Hardware as Model, Layout};
 use homing_live::host::Host;
+use homing_sched::layout::{Hardware as Model, Layout};
 use std::collections::HashMap;
 use std::path::Path;
 

@@ -3,10 +3,10 @@
 use crate::cmd::live::runtime::{give_libraries, GOMP};
 use crate::exit::{self, Code};
 use anyhow::Context;
-use homing_sched::jobs::Job;
 use homing_linux::hint_faults::preload;
 use homing_linux::{libraries, program};
 use homing_live::inside::LIBRARY;
+use homing_sched::jobs::Job;
 use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
 use std::os::fd::AsFd;

@@ -2,11 +2,11 @@
 
 use super::hardware::Hardware;
 use homing_core::ids::Node;
-use homing_sched::manager::Vacate;
 use homing_linux::proc::{Pid, Proc};
 use homing_live::evacuate::evacuate;
 use homing_live::host::Host;
 use homing_live::jobs::process::pages_of;
+use homing_sched::manager::Vacate;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::thread::{self, JoinHandle};

@@ -6,7 +6,6 @@
 use crate::cmd::live::{coded, next_step, nothing_moves, Plan};
 use crate::exit::{self, Code};
 use anyhow::Context;
-use homing_core::session::plan::Plan as Moves;
 use homing_linux::hint_faults::Paths;
 use homing_linux::policy;
 use homing_linux::proc::Pid;
@@ -18,6 +17,7 @@ use homing_live::host::Host;
 use homing_live::session::Session;
 use homing_live::source::Places;
 use homing_live::targets::Choice;
+use homing_session::plan::Plan as Moves;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 

@@ -3,15 +3,15 @@
 use super::hardware::MOVES_OF;
 use crate::cmd::live::show;
 use crate::cmd::sched::{partitions, picture};
+use homing_linux::allocation::Report;
+use homing_linux::visible;
+use homing_live::account::Summary;
+use homing_live::jobs::process::{Bursts, Ending, Gets};
 use homing_sched::jobs::Job;
 use homing_sched::measure::Analyzer;
 use homing_sched::outcome::{Outcome, Point, Segment};
 use homing_sched::partition::Division;
 use homing_sched::JobId;
-use homing_linux::allocation::Report;
-use homing_linux::visible;
-use homing_live::account::Summary;
-use homing_live::jobs::process::{Bursts, Ending, Gets};
 use serde_json::{json, Value};
 use std::os::unix::process::ExitStatusExt;
 
