@@ -8,10 +8,10 @@ benches/recording.sh
 echo "== beside lackey and zstd"
 benches/rivals.sh
 echo "== traces: encoding, decoding, size"
-cargo bench -q -p homing-trace --bench trace
+cargo bench -q -p homing-benches --bench trace
 echo "== page runs"
-cargo bench -q -p homing-core --bench history
+cargo bench -q -p homing-benches --bench history
 echo "== optimum"
-cargo bench -q -p homing-core --bench optimal
+cargo bench -q -p homing-benches --bench optimal
 echo "== caches, beside Cachegrind and pycachesim"
 benches/hierarchy.sh

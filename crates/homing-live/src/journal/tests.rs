@@ -1,9 +1,7 @@
 use super::*;
-use homing_core::action::Kind;
 use homing_core::ids::Node;
 use homing_core::process::{Class, ProcessId, Region, ThreadId};
 use homing_session::input::{Access, AccessKind, Answer, Landed, Looked, ThreadSeen};
-use homing_session::output::RecordedOutcome;
 use homing_session::{Session, Setup};
 
 fn header(teed: bool) -> Header {

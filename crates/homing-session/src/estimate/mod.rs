@@ -18,9 +18,9 @@ pub mod changes;
 pub mod neighbours;
 pub mod users;
 
+use changes::Changes;
 use homing_core::ids::{Micros, Node, Thread};
 use homing_core::process::ProcessId;
-use changes::Changes;
 use neighbours::Neighbours;
 use users::Users;
 

@@ -4,9 +4,9 @@
 //! at is taken for its own.
 
 use super::changes::Era;
+use ahash::AHashMap;
 use homing_core::ids::Node;
 use homing_core::process::ProcessId;
-use ahash::AHashMap;
 
 /// Base-2 logarithm of the bytes of a block: pages of one huge page.
 const BLOCK_LOG2: u32 = 21;

@@ -1,8 +1,8 @@
 //! The mappings of a simulated process: scans take them away, references bring them back and fault.
 
 use homing_core::cache::Addresses;
-use homing_core::monitor::mapping::{Mapping, Touch};
 use homing_core::ids::{Micros, Page};
+use homing_core::monitor::mapping::{Mapping, Touch};
 use homing_core::monitor::{Missed, Monitor, Reports};
 use homing_core::process::{name_regions, Class, Region};
 

@@ -1,9 +1,9 @@
 //! The movers of a simulation: batches of orders, one after the other, that land when their time is over.
 
-use homing_core::monitor::kernel::BATCH;
-use homing_core::ids::Micros;
 use crate::input::Landed;
 use crate::output::Order;
+use homing_core::ids::Micros;
+use homing_core::monitor::kernel::BATCH;
 use std::collections::VecDeque;
 
 /// Orders that were handed out, and what came of them.

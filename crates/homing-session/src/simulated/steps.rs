@@ -1,15 +1,15 @@
 //! What the live driver does around the session (homing-live, `session/`), step by step, against a simulated kernel.
 
-use homing_core::monitor::kernel::AT_ONCE;
 use super::threads::id;
 use super::{is_huge, nodes, Point, World, PROCESS};
-use homing_core::action::{Action, Entry, Kind, Outcome};
-use homing_core::engine::Executor;
-use homing_core::ids::{Micros, Node, Page, Thread, Time};
-use homing_core::monitor::NO_HOME;
 use crate::input::{Access, AccessKind, Answer, Landed, Looked, Noticed, Scanned, SplitResult};
 use crate::output::{Decided, HugePage, Order, Output, Question, RecordedOutcome, Settlement};
 use crate::{Input, INTERVAL, PAGE};
+use homing_core::action::{Action, Entry, Kind, Outcome};
+use homing_core::engine::Executor;
+use homing_core::ids::{Micros, Node, Page, Thread, Time};
+use homing_core::monitor::kernel::AT_ONCE;
+use homing_core::monitor::NO_HOME;
 use homing_core::time::Mover;
 use std::borrow::Cow;
 use std::collections::VecDeque;

@@ -148,7 +148,10 @@ fn pages_that_one_thread_made_come_home() {
     let seconds = session.curve.last().unwrap().ms as f64 / 1000.0;
     assert!((3.0..30.0).contains(&seconds), "{seconds} s");
     // Every decision is there with its reason, and what came of it.
-    assert_eq!(run.log.iter().filter(|entry| entry.outcome == homing_core::action::Outcome::Done).count(), 48);
+    assert_eq!(
+        run.log.iter().filter(|entry| entry.outcome == homing_core::action::Outcome::Done).count(),
+        48
+    );
     assert!(run.log.iter().all(|entry| !entry.action.reason.is_empty()));
     let modelled = run.modelled.unwrap().total_ns * 7000.0;
     assert!((modelled / (seconds * 1e9) - 1.0).abs() < 0.1, "{modelled} ns in {seconds} s");
@@ -202,11 +205,11 @@ fn the_same_trace_gives_the_same_log_and_a_fresh_session_does_the_same_again() {
 #[test]
 fn full_nodes_refuse_moves_and_stopped_threads_wait_for_them() {
     // Of the 48 pages that belong elsewhere, each node takes 7: 32 KiB, of which it keeps two per cent free.
-    let (run, session) = live(&trace(|_| 0), "", "hint-faults:slow=7000,memory=0.03125", |_| {}, &mut ());
+    let (_, session) = live(&trace(|_| 0), "", "hint-faults:slow=7000,memory=0.03125", |_| {}, &mut ());
     let account = session.account;
     assert_eq!(account.total.moved, 21, "{:?}", account.refused);
     assert!(account.refused["the target node is full"] > 0);
-    let (run, session) = live(
+    let (_, session) = live(
         &trace(|_| 0),
         "",
         "hint-faults:slow=7000,move=500",

@@ -1,9 +1,9 @@
 //! The threads of a simulated process, as a kernel tells of them.
 
 use super::PROCESS;
+use crate::input::{Arrival, ThreadSeen};
 use homing_core::ids::{Micros, Node, Thread};
 use homing_core::process::ThreadId;
-use crate::input::{Arrival, ThreadSeen};
 use homing_core::timeline::ThreadMoved;
 use homing_core::trace::ByThread;
 

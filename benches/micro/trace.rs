@@ -1,5 +1,5 @@
 //! Speed and size of traces: streams as a recorder writes them (serial flavour, code blocks, four threads) through the
-//! encoder and back, as a table. `cargo bench -p homing-trace --bench trace [-- MILLIONS] [STREAM]`: millions of
+//! encoder and back, as a table. `cargo bench -p homing-benches --bench trace [-- MILLIONS] [STREAM]`: millions of
 //! references each.
 
 use homing_trace::ids::Thread;

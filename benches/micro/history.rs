@@ -1,5 +1,5 @@
 //! Page runs from references, without decoding: million references/s on one core, for streams that hit few pages and
-//! for a random one. `cargo bench -p homing-core --bench history`
+//! for a random one. `cargo bench -p homing-benches --bench history`
 
 #![allow(missing_docs)] // criterion's macro makes a function without
 

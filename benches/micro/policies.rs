@@ -1,5 +1,5 @@
 //! How fast policies run on page runs and `homing` on samples, on one core, and what state they keep a page. Prints
-//! tables: `cargo bench -p homing-core --bench policies`; `-- samples` and names of policies for those alone.
+//! tables: `cargo bench -p homing-benches --bench policies`; `-- samples` and names of policies for those alone.
 
 use homing_core::action::{Actions, Locations};
 use homing_core::history::{History, HistoryBuilder, Options};

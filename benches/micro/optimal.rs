@@ -1,7 +1,7 @@
 //! The optimum on page runs: the lazy passes against the straightforward dynamic program of Bolosky & Scott 1991,
 //! Figure 1, which visits every node at every run, in the same process and on the same runs.
 //!
-//! `cargo bench -p homing-core --bench optimal`
+//! `cargo bench -p homing-benches --bench optimal`
 
 #![allow(missing_docs)] // criterion's macro makes a function without
 

@@ -1,15 +1,15 @@
 //! What a session takes for a sample, on one core: scans of a process of 64 MiB and of 1 GiB whose memory begins on
 //! node 0, and which two nodes use, half each. One session only watches, the other brings the pages home. Where pages
 //! are is answered and orders land at once, so that the kernel has no part in it. Prints a table:
-//! `cargo bench -p homing-core --bench session`, with ` -- 64` for that many MiB only.
+//! `cargo bench -p homing-benches --bench session`, with ` -- 64` for that many MiB only.
 
 use homing_core::ids::{Micros, Node};
 use homing_core::machine::{Costs, Uniform};
 use homing_core::policy::{table, Context};
 use homing_core::process::{Class, ProcessId, Region, ThreadId};
-use homing_core::session::input::{Access, AccessKind, Answer, Input, Landed, Looked, Scanned, ThreadSeen};
-use homing_core::session::plan::Plan;
-use homing_core::session::{weight_of_a_burst, Output, Session, Settings, Setup, PAGE};
+use homing_session::input::{Access, AccessKind, Answer, Input, Landed, Looked, Scanned, ThreadSeen};
+use homing_session::plan::Plan;
+use homing_session::{weight_of_a_burst, Output, Session, Settings, Setup, PAGE};
 use std::time::Instant;
 
 const PROCESS: ProcessId = ProcessId(1);
