@@ -1,11 +1,11 @@
-//! The command's streams, copied while it runs.
+//! The commands' streams, copied while they run.
 
 use crate::machine::Streams;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 /// Where the command's input comes from and its output goes.
@@ -18,26 +18,35 @@ pub struct Ends {
     pub errors: Box<dyn Write + Send>,
 }
 
-/// Threads that copy between the command's streams and their ends.
+/// Threads that copy between the commands' streams and the ends of the job that runs.
 #[derive(Default)]
 pub struct Pumps {
     output: Vec<Pump>,
+    /// Until a job has an input.
+    stdin: Option<UnixStream>,
     /// Shut down at the end of the input, but held open: QEMU drops what it has not read of a stream that is closed.
-    _stdin: Option<UnixStream>,
+    _held: Option<UnixStream>,
 }
 
 impl Pumps {
-    /// Begins to copy.
-    pub fn start(streams: Streams, ends: Ends) -> Pumps {
+    /// Begins to copy; what comes before the first turn goes nowhere.
+    pub fn start(streams: Streams) -> Pumps {
         let Streams { stdin, stdout, stderr } = streams;
         let held = stdin.try_clone().ok();
-        match ends.input {
+        Pumps { output: vec![Pump::start(stdout), Pump::start(stderr)], stdin: Some(stdin), _held: held }
+    }
+
+    /// From now on the streams are those of another job. All that the one before wrote has gone through.
+    pub fn turn(&mut self, ends: Ends) {
+        if let (Some(input), Some(_)) = (ends.input, &self.stdin) {
             // It may wait for input for ever; the end of this program ends it.
-            Some(input) => drop(std::thread::spawn(move || copy_input(input, stdin))),
-            None => drop(stdin.shutdown(Shutdown::Write)),
+            self.stdin.take().map(|stdin| std::thread::spawn(move || copy_input(input, stdin)));
         }
-        let output = vec![Pump::start(stdout, ends.output), Pump::start(stderr, ends.errors)];
-        Pumps { output, _stdin: held }
+        for (pump, to) in self.output.iter().zip([ends.output, ends.errors]) {
+            if let Ok(mut end) = pump.end.lock() {
+                *end = to;
+            }
+        }
     }
 
     /// Whether this many bytes of stdout and of stderr have gone through.
@@ -48,7 +57,7 @@ impl Pumps {
             .all(|(pump, sent)| pump.thread.is_finished() || pump.copied.load(Relaxed) >= sent)
     }
 
-    /// All that the command wrote has been copied when QEMU is gone and its ends of the streams with it.
+    /// All that the commands wrote has been copied when QEMU is gone and its ends of the streams with it.
     pub fn finish(self) {
         for pump in self.output {
             // A panic in it has been reported.
@@ -67,20 +76,23 @@ fn copy_input(mut from: Box<dyn Read + Send>, mut to: UnixStream) {
 struct Pump {
     thread: JoinHandle<()>,
     copied: Arc<AtomicU64>,
+    end: Arc<Mutex<Box<dyn Write + Send>>>,
 }
 
 impl Pump {
-    fn start(mut from: UnixStream, mut to: impl Write + Send + 'static) -> Pump {
+    fn start(mut from: UnixStream) -> Pump {
         let copied = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&copied);
+        let end: Arc<Mutex<Box<dyn Write + Send>>> = Arc::new(Mutex::new(Box::new(std::io::sink())));
+        let (count, to) = (Arc::clone(&copied), Arc::clone(&end));
         let thread = std::thread::spawn(move || {
             let mut buffer = [0; 1 << 14];
             while let Ok(length @ 1..) = from.read(&mut buffer) {
+                let Ok(mut to) = to.lock() else { return };
                 // If nobody reads our output, the command still runs to its end.
                 let _ = to.write_all(&buffer[..length]).and_then(|()| to.flush());
                 count.fetch_add(length as u64, Relaxed);
             }
         });
-        Pump { thread, copied }
+        Pump { thread, copied, end }
     }
 }
