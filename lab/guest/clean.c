@@ -58,7 +58,8 @@ static void put_back_settings(void) {
     char now[SETTING], value[SETTING];
     for (int i = 0; i < nsettings; i++) {
         if (read_text(settings[i].file, now) && strcmp(now, settings[i].text) == 0) continue;
-        if (sscanf(settings[i].text, "%*[^[][%255[^]]", value) != 1 && sscanf(settings[i].text, "[%255[^]]", value) != 1)
+        const char *chosen = strchr(settings[i].text, '[');
+        if (chosen == NULL || sscanf(chosen, "[%255[^]]", value) != 1)
             snprintf(value, sizeof value, "%s", settings[i].text);
         int fd = open(settings[i].file, O_WRONLY | O_CLOEXEC);
         if (fd < 0 || write(fd, value, strlen(value)) < 0) note("cannot put back", settings[i].file);
@@ -66,7 +67,7 @@ static void put_back_settings(void) {
     }
 }
 
-/* Where file systems are mounted, in order; gives how many, with the last names first in `names` from number `from` on. */
+/* How many file systems are mounted; `names` gets the places of those from number `from` on, in order. */
 static int mounts(int from, char names[][SETTING], int most) {
     int count = 0;
     char line[1024];

@@ -213,15 +213,22 @@ mod tests {
             directory: "/".into(),
             ..Job::default()
         };
-        let other =
-            Job { name: "b".into(), directory: place.path().into(), results: vec!["../r".into()], ..job.clone() };
+        let other = Job {
+            name: "b".into(),
+            directory: place.path().into(),
+            results: vec!["../r".into()],
+            ..job.clone()
+        };
         let plan =
             Plan { jobs: vec![&job, &other], tunes: vec![("/proc/x".into(), "1".into())], observed: false };
         let text = String::from_utf8(plan.text()).unwrap();
         let place = place.path().display();
         assert!(text.starts_with("tune\0/proc/x=1\0job\0a\0arg\0prog\0arg\0-o\0arg\0"));
         assert!(text.contains(&format!("env\0A=b=c\0cwd\0/\0result\0{place}/out\0job\0b\0arg\0")));
-        assert!(text.ends_with(&format!("result\0/tmp/r\0result\0{place}\0")) || !place.to_string().starts_with("/tmp/"));
+        assert!(
+            text.ends_with(&format!("result\0/tmp/r\0result\0{place}\0"))
+                || !place.to_string().starts_with("/tmp/")
+        );
         assert!(!text.contains("observe") && !text.contains("marks"));
     }
 }

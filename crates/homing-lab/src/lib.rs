@@ -2,9 +2,9 @@
 //! of the host and is gone afterwards (`docs/lab.md`).
 //!
 //! The modules follow a run: [`parts`] (what must be installed) -> [`topology`] (the machine) -> [`job`] and [`gather`]
-//! (the files that the command needs) -> [`initramfs`] (the guest's file system) -> [`machine`] (QEMU, its streams, its
-//! end); [`session`] does all that from start to end, [`batch`] reads a file of jobs for it, and [`observer`] counts what runs in it. [`baseline`] runs one
-//! command under several ways to place its memory.
+//! (the files that the commands need) -> [`initramfs`] (the guest's file system) -> [`machine`] (QEMU, its streams, its
+//! end); [`session`] does all that from start to end, [`batch`] reads a file of jobs for it, and [`observer`] counts
+//! what runs in it. [`baseline`] runs one command under several ways to place its memory.
 //!
 //! The crate prints nothing: who looks on is told ([`watch`]).
 

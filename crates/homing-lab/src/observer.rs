@@ -157,7 +157,8 @@ impl Observer {
         let (reader, out) = inherit::pipe_from_child(qemu).map_err(doing())?;
         let (cut, writer) = std::io::pipe().map_err(doing())?;
         let cut = inherit::pass(qemu, cut.into());
-        let mut words = format!("{},out={out},cut={cut},every={}", plugin.display(), options.every.as_millis().max(1));
+        let mut words =
+            format!("{},out={out},cut={cut},every={}", plugin.display(), options.every.as_millis().max(1));
         let mut put = |key: &str, value: String| words.push_str(&format!(",{key}={value}"));
         put("nodes", topology.nodes.len().to_string());
         put("vcpus", join(topology.cpu_slots().iter().map(|slot| slot.unwrap_or(255).to_string()), "."));

@@ -184,6 +184,18 @@ mod tests {
     }
 
     #[test]
+    fn the_guest_is_told_in_lines() {
+        let (mut guest, host) = UnixStream::pair().unwrap();
+        let mut control = Control::new(host);
+        control.run(7).and_then(|()| control.signal(15)).and_then(|()| control.kill()).unwrap();
+        control.end().unwrap();
+        drop(control);
+        let mut lines = String::new();
+        guest.read_to_string(&mut lines).unwrap();
+        assert_eq!(lines, "run 7\nsignal 15\nkill\nend\n");
+    }
+
+    #[test]
     fn the_end_of_the_machine_is_an_error() {
         let (guest, host) = UnixStream::pair().unwrap();
         drop(guest);

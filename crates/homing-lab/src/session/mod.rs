@@ -196,11 +196,15 @@ impl Lab<'_> {
                 }
             });
         }
-        run.end()?;
+        if let Err(error) = run.end() {
+            failure.get_or_insert(error);
+        }
         pumps.finish();
         let rest = observer.map(Observer::finish).transpose();
         // A machine that was switched off with its job ends the job's window, too.
-        if let (Some(Outcome::Ended(ended)), false) = (jobs.iter_mut().rfind(|job| job.ran()), run.ended_well()) {
+        if let (Some(Outcome::Ended(ended)), false) =
+            (jobs.iter_mut().rfind(|job| job.ran()), run.ended_well())
+        {
             ended.observed = rest?;
         }
         Ok(Outcomes { boot: run.boot_time(), jobs, failure })

@@ -38,9 +38,11 @@ impl Pumps {
 
     /// From now on the streams are those of another job. All that the one before wrote has gone through.
     pub fn turn(&mut self, ends: Ends) {
-        if let (Some(input), Some(_)) = (ends.input, &self.stdin) {
-            // It may wait for input for ever; the end of this program ends it.
-            self.stdin.take().map(|stdin| std::thread::spawn(move || copy_input(input, stdin)));
+        if let Some(input) = ends.input {
+            if let Some(stdin) = self.stdin.take() {
+                // It may wait for input for ever; the end of this program ends it.
+                drop(std::thread::spawn(move || copy_input(input, stdin)));
+            }
         }
         for (pump, to) in self.output.iter().zip([ends.output, ends.errors]) {
             if let Ok(mut end) = pump.end.lock() {
@@ -94,5 +96,52 @@ impl Pump {
             }
         });
         Pump { thread, copied, end }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    /// What one job wrote, for the test to read.
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn each_job_has_its_own_ends() {
+        let pairs = [(); 3].map(|()| UnixStream::pair().unwrap());
+        let [(stdin, mut read), (stdout, mut out), (stderr, _err)] = pairs;
+        let mut pumps = Pumps::start(Streams { stdin, stdout, stderr });
+        let kept = [(); 2].map(|()| Kept::default());
+        let mut sent = 0;
+        for (number, kept) in kept.iter().enumerate() {
+            let input = (number == 1).then(|| Box::new(&b"given"[..]) as Box<dyn Read + Send>);
+            pumps.turn(Ends { input, output: Box::new(kept.clone()), errors: Box::new(std::io::sink()) });
+            write!(out, "job {number}").unwrap();
+            sent += 5;
+            let begin = Instant::now();
+            while !pumps.copied([sent, 0]) {
+                assert!(begin.elapsed() < Duration::from_secs(60), "it never comes");
+                std::thread::yield_now();
+            }
+        }
+        assert_eq!(kept.map(|kept| kept.0.lock().unwrap().clone()), [b"job 0".to_vec(), b"job 1".to_vec()]);
+        let mut given = String::new();
+        read.read_to_string(&mut given).unwrap();
+        assert_eq!(given, "given", "the input of the job that has one, and its end");
+        drop((out, _err));
+        pumps.finish();
     }
 }

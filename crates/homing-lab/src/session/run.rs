@@ -8,7 +8,7 @@ use crate::LabError;
 use homing_linux::files::{self, Output, Over};
 use homing_linux::interrupts::Interrupts;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How often the main loop looks for signals and the time-out.
