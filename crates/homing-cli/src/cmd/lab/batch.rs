@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 #[command(after_long_help = "FILE is TOML with a table [[job]] for each job:\n\n  \
     [[job]]\n  \
     name = \"eight\"                      # a name of its own\n  \
-    command = [\"./cg\", \"-t\", \"8\"]      # as for `lab run`: a program and its arguments\n  \
+    command = [\"./cg\", \"-t\", \"8\"]       # as for `lab run`: a program and its arguments\n  \
     timeout = \"90s\"                     # the job is ended then, with status 124; the others go on\n  \
     directory = \"eight\"                 # its working directory; relative names of the job begin there\n  \
     files = [\"input.dat\"]               # further files and directories that it needs\n  \
