@@ -189,7 +189,7 @@ mod tests {
         assert!(unknown.contains("`timeout`"), "it names what there is: {unknown}");
         assert!(error("[[job]]\nname = \"a\"\n").contains("missing field `command`"));
         assert!(error("[[job]]\nname = \"a\"\ncommand = []\n").contains("line 1: job `a`: command: expected"));
-        assert!(error(&job("").repeat(2)).contains("line 6: job `a`: another job has this name"));
+        assert!(error(&job("").repeat(2)).contains("line 7: job `a`: another job has this name"));
         let absent = error(&job("files = [\"absent\"]"));
         assert!(absent.contains("line 2: job `a`: files: /work/absent: no such file"), "{absent}");
         assert!(error(&job("timeout = \"1 day\"")).contains("timeout: `1 day`: expected a duration"));
