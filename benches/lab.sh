@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # What the lab measures, and what can therefore be apart by chance: medians of five runs, against benches/lab.tsv. `make bench-lab` runs
 # all; `make test` has an exact case of each that has one. Prints a table in Markdown; ends with 1 if a figure is not as expected.
-#   benches/lab.sh [delays|balancing|try|spread|loaded|agree|why|runtime]...
+#   [RUNS='1 2 3 4 5'] benches/lab.sh [delays|balancing|try|spread|loaded|agree|why|runtime]...
 set -uo pipefail
 cd "$(dirname "$0")/.."
-root=$PWD homing=$(realpath "${HOMING:-$PWD/target/release/homing}") runs='1 2 3 4 5'
+root=$PWD homing=$(realpath "${HOMING:-$PWD/target/release/homing}") runs=${RUNS:-1 2 3 4 5}
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 . "$root/tests/in_lab.sh"
@@ -32,7 +32,7 @@ delays() {
 balancing() {
   for run in $runs; do lab_job hints.$run 240 --start-on 0 --observe hints.$run.counts -- "${stream[@]}" -i 60; done
   lab_jobs --topology 2x2 --balancing fast
-  "$homing" lab baseline --topology 2x2 --contenders single-node,fast --start-on 0 --thp never --repeats 5 --json --env OMP_PROC_BIND=true -- \
+  "$homing" lab baseline --topology 2x2 --contenders single-node,fast --start-on 0 --thp never --repeats $(wc -w <<<"$runs") --json --env OMP_PROC_BIND=true -- \
     "${stream[@]}" -i 160 >baseline.json
 }
 # The card's counts stand beside the times of `homing try`.

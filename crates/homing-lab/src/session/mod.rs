@@ -66,7 +66,7 @@ pub trait TraceSink {
 #[derive(Debug)]
 pub enum Outcome {
     /// It ended, or was ended.
-    Ended(Ended),
+    Ended(Box<Ended>),
     /// The machine ended while it ran.
     Lost,
     /// The machine ended before, or a signal came.
@@ -120,7 +120,7 @@ impl Lab<'_> {
     pub fn run_one(self, watch: &dyn Watch) -> Result<(Ended, Duration), LabError> {
         let Outcomes { boot, mut jobs, failure } = self.run(watch)?;
         match (jobs.pop(), failure) {
-            (Some(Outcome::Ended(ended)), _) => Ok((ended, boot)),
+            (Some(Outcome::Ended(ended)), _) => Ok((*ended, boot)),
             (_, Some(failure)) => Err(failure),
             _ => Err(LabError::Failed("the command was not run".into())),
         }
@@ -188,7 +188,7 @@ impl Lab<'_> {
                 Ok(ended)
             });
             jobs.push(match ended {
-                Ok(ended) => Outcome::Ended(ended),
+                Ok(ended) => Outcome::Ended(Box::new(ended)),
                 Err(error) => {
                     run.give_up();
                     failure = Some(error);
