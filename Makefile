@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
-.PHONY: help build demo test check unit setup setup-test recorders preload workloads ui ui-data bench lab why-lab servers-lab deny fmt clean install runtime runtime-lab sched-lab sched-agree
+.PHONY: help build demo test check unit setup setup-test recorders preload workloads ui ui-data bench bench-lab lab why-lab servers-lab deny fmt clean install runtime runtime-lab sched-lab sched-agree
 
 PREFIX ?= /usr/local
 BUILD := $(CURDIR)/build
@@ -70,6 +70,9 @@ ui-data: ## Remake the page's types and the reports that its tests read, after a
 
 bench: build workloads ## Recording, trace size, decoding, optimum: the tables of docs/benchmarks.md
 	benches/run.sh
+
+bench-lab: build workloads ## What the lab measures, medians of five runs, against what is expected (benches/lab.tsv)
+	benches/lab.sh
 
 why-lab: ## Hold the gains that `homing why` predicts against the lab: a table of docs/why.md (10 minutes)
 	tests/why_lab.sh

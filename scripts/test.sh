@@ -41,10 +41,7 @@ part record tests/workloads_record.sh
 part why tests/why.sh
 part cachegrind tests/cachegrind.sh
 part lab tests/lab.sh
-part why-lab env WHAT=cost OUT="$logs/why-lab.counts" tests/why_lab.sh stencil rows
 part live tests/live.sh
-part runtime-lab env PARTS=starts STARTS='first-touch single-node' ENGINES='none run' OUT="$logs/runtime-lab.counts" \
-  tests/nikolopoulos_lab.sh sp
 part runtime tests/runtime.sh
 part safety tests/safety.sh
 part protect tests/protect.sh

@@ -7,7 +7,7 @@
 #
 #   [OUT=DIR] [PARTS='starts rebind share'] [STARTS=single-node] [ENGINES='none run'] tests/nikolopoulos_lab.sh [PROGRAM...]
 #
-# What is in OUT is not run again. `make runtime-lab` runs all, an hour or two; `make test` one program, of two starts.
+# What is in OUT is not run again. `make runtime-lab` runs all, an hour or two; `make bench-lab` one program, of two starts.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD homing=$(realpath "${HOMING:-$PWD/target/release/homing}")
@@ -34,8 +34,8 @@ sp sp'
 # Four nodes of three CPUs: two of each have a thread, one of the others is the engine's, as in the paper, and does not count.
 places='{0},{1},{3},{4},{6},{7},{9},{10}'
 
-"$homing" lab run --nodes 4 --cpus 12 -- true 2>"$work/first"
-[ $? -ne 3 ] || { echo "SKIPPED what the lab counts, which needs what is missing here: $(cat "$work/first")"; exit 0; }
+. "$root/tests/in_lab.sh"
+needs_lab 'what the lab counts'
 
 # What goes into the guest.
 mkdir -p "$work/lib/runtime" || exit 1
@@ -72,8 +72,7 @@ guest() {
   local run=(timeout -k 5 660 "$homing" lab run --nodes 4 --cpus 12 --balancing $balancing --thp never --interval 100ms --timeout 600s
     --env LD_PRELOAD="$work/$marks" --env HOMING_LIB="$work/lib" --env OMP_WAIT_POLICY=passive --file "$marks" --file libhoming.so.0
     --file lib --result summary --observe counts "${options[@]}" -- "${prefix[@]}" "$@")
-  # An emulated kernel hangs now and then: such a machine is switched off, and another one tried.
-  "${run[@]}" >line 2>err || "${run[@]}" >line 2>err || { echo "$name:"; tail -5 err; return 1; } >&2
+  "${run[@]}" >line 2>err || { echo "$name:"; tail -5 err; return 1; } >&2
   for file in times* summary line err; do [ ! -e "$file" ] || mv "$file" "$out/$name.$file"; done
   mv counts "$out/$name.counts"
 }

@@ -78,19 +78,15 @@ echo "workloads: $same as before; in all $(count windows) windows ($(count early
 [ "$(count windows)" -ge 50 ] && [ "$(count caught)" -ge 1000 ] || { cat counts/*.json; fail 'hardly any window'; }
 [ "${1:-}" != native ] || exit 0
 
+. "$root/tests/in_lab.sh"
+needs_lab "the lab's test of protect"
 strip --strip-debug -o homing "$homing" || exit 1
-"$homing" lab run --topology 2x2 -- true 2>first.err
-if [ $? -eq 3 ]; then
-  echo "SKIPPED the lab's test of protect, which needs what is missing here: $(cat first.err)"
-  exit 0
-fi
 ln -s libhoming.so.0 libhoming.so
 gcc -O2 -Wall -Werror -I"$root/include" -o home "$root/tests/runtime/home.c" libhoming.so.0 -pthread '-Wl,-rpath,$ORIGIN' || exit 1
 gcc -O2 -Wall -Werror -o nobody "$root/tests/protect/nobody.c" || exit 1
 mkdir -p lib/runtime && cp libhoming.so.0 lib/runtime/libhoming.so && make -s -C "$root/preload" OUT="$work/lib/preload" || exit 1
 gcc -O2 -Wall -Werror -pthread -o plain "$root/tests/protect/plain.c" || exit 1
 cp "$root/tests/protect/guest.sh" .
-. "$root/tests/in_lab.sh"
-in_lab 600 --file home --file plain --file nobody --file libhoming.so.0 --file homing --file lib -- sh ./guest.sh ||
-  fail 'pages did not come home without rights'
+lab_job protect 600 --file home --file plain --file nobody --file libhoming.so.0 --file homing --file lib -- sh ./guest.sh
+lab_jobs "${lab_quiet[@]}" || fail 'pages did not come home without rights'
 echo 'protect: passed'

@@ -10,11 +10,7 @@ fail() { echo "rset: FAILED: $*"; exit 1; }
 . "$root/tests/in_lab.sh"
 cd "$work"
 
-"$homing" lab run --topology 2x2 -- true 2>first.err
-if [ $? -eq 3 ]; then
-  echo "SKIPPED the lab's test of resource sets, which needs what is missing here: $(cat first.err)"
-  exit 0
-fi
+needs_lab "the lab's test of resource sets"
 gcc -O2 -Wall -Werror -o where "$root/tests/rset/where.c" -pthread || fail 'the test program does not build'
 make -s -C "$root/preload" OUT="$work/preload" || fail 'the library does not build'
 strip --strip-debug -o homing "$homing"
@@ -22,5 +18,6 @@ strip --strip-debug -o libhoming.so.0 "$library" || fail "no $library: run \`mak
 gcc -O2 -Wall -Werror -I"$root/include" -o library "$root/tests/rset/library.c" libhoming.so.0 '-Wl,-rpath,$ORIGIN' ||
   fail 'the test program of the library does not build'
 cp "$root"/tests/rset/*.sh "$root"/tests/rset/*.toml .
-in_lab 300 --file homing --file preload --file where --file library --file libhoming.so.0 --file sets.toml -- sh ./guest.sh || fail 'see above'
+lab_job rset 300 --file homing --file preload --file where --file library --file libhoming.so.0 --file sets.toml -- sh ./guest.sh
+lab_jobs "${lab_quiet[@]}" || fail 'see above'
 echo 'rset: passed'

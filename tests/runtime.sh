@@ -99,17 +99,15 @@ if [ "$cpus" -gt 1 ]; then
   echo 'ok a CPU for the engine'
 fi
 
+. "$root/tests/in_lab.sh"
+needs_lab "the lab's test of the library"
 strip --strip-debug -o homing "$homing" || exit 1
-"$homing" lab run --topology 2x2 -- true 2>first.err
-if [ $? -eq 3 ]; then
-  echo "SKIPPED the lab's test of the library, which needs what is missing here: $(cat first.err)"
-  exit 0
-fi
 gcc -O2 -Wall -Werror -I"$root/include" -o home "$root/tests/runtime/home.c" libhoming.so.0 -pthread '-Wl,-rpath,$ORIGIN' || exit 1
 cp "$root/tests/runtime/guest.sh" "$root/tests/runtime/openmp.sh" .
-. "$root/tests/in_lab.sh"
-in_lab 300 --file home --file libhoming.so.0 -- sh ./guest.sh ||
-  fail 'pages did not come home'
-
-in_lab 600 --file homing --file lib $files -- sh ./openmp.sh $compilers || fail 'programs with OpenMP'
+lab_job library 300 --file home --file libhoming.so.0 -- sh ./guest.sh
+# shellcheck disable=SC2086 # both are words
+lab_job openmp 600 --file homing --file lib $files -- sh ./openmp.sh $compilers
+lab_jobs "${lab_quiet[@]}"
+[ "$(lab_status library)" = 0 ] || fail 'pages did not come home'
+[ "$(lab_status openmp)" = 0 ] || fail 'programs with OpenMP'
 echo 'runtime: passed'

@@ -109,13 +109,10 @@ fi
 
 . "$root/tests/safety/sanitizers.sh"
 
-strip --strip-debug -o homing "$homing" || exit 1
-"$homing" lab run --topology 2x2 -- true 2>first.err
-if [ $? -eq 3 ]; then
-  echo "SKIPPED the lab's test of confined programs, which needs what is missing here: $(cat first.err)"
-else
-  cp "$root/tests/safety/guest.sh" .
-  . "$root/tests/in_lab.sh"
-  in_lab 600 --file filter --file confined --file libhoming.so.0 -- sh ./guest.sh || fail 'confined programs'
-fi
-echo "safety: passed ($checks comparisons)"
+echo "safety: $checks comparisons passed"
+. "$root/tests/in_lab.sh"
+needs_lab "the lab's test of confined programs"
+cp "$root/tests/safety/guest.sh" .
+lab_job confined 600 --file filter --file confined --file libhoming.so.0 -- sh ./guest.sh
+lab_jobs "${lab_quiet[@]}" || fail 'confined programs'
+echo 'safety: passed'

@@ -53,22 +53,21 @@ if [ "$(nproc)" -ge 2 ]; then
 fi
 [ "${1:-}" != here ] || { echo 'sched: passed'; exit 0; }
 
+. "$root/tests/in_lab.sh"
+needs_lab "the lab's test of jobs"
 strip --strip-debug -o homing "$homing" || exit 1
-"$homing" lab run --topology 2x2 -- true 2>first.err
-if [ $? -eq 3 ]; then
-  echo "SKIPPED the lab's test of jobs, which needs what is missing here: $(cat first.err)"
-  exit 0
-fi
 [ -x sweep-gcc ] || gcc -O2 -fopenmp -o sweep-gcc "$root/tests/sched/sweep.c" || exit 1
 [ -x sweep-clang ] || cp sweep-gcc sweep-clang
 { job a 8 0.0 ./sweep-gcc 64 100; job b 8 0.0 ./sweep-clang 64 100; job c 4 1.0 ./sweep-gcc 64 20 60; } >jobs.toml
 cp "$root/tests/sched/guest.sh" .
-. "$root/tests/in_lab.sh"
 { printf '[[partition]]\nname = "giver"\nnodes = [0, 1, 2]\npriority = 0\n[[partition]]\nname = "taker"\nnodes = [3]\npriority = 1\n'
   job keeps 6 0.0 ./sweep-gcc 256 1500; echo 'partition = "giver"'
   job takes 8 1.0 ./sweep-clang 64 1200; echo 'partition = "taker"'; } >divided.toml
 cp "$root/tests/sched/partitions.sh" .
-in_lab 150 --file homing --file lib --file sweep-gcc --file sweep-clang --file jobs.toml --result result.json -- sh ./guest.sh || fail 'jobs in the lab'
-in_lab 150 --file homing --file lib --file sweep-gcc --file sweep-clang --file divided.toml --result divided.json --result divided.jsonl \
-  -- sh ./partitions.sh || fail 'partitions in the lab'
+files=(--file homing --file lib --file sweep-gcc --file sweep-clang)
+lab_job jobs 150 "${files[@]}" --file jobs.toml -- sh ./guest.sh
+lab_job partitions 150 "${files[@]}" --file divided.toml -- sh ./partitions.sh
+lab_jobs "${lab_quiet[@]}"
+[ "$(lab_status jobs)" = 0 ] || fail 'jobs in the lab'
+[ "$(lab_status partitions)" = 0 ] || fail 'partitions in the lab'
 echo 'sched: passed'

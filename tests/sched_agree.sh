@@ -66,8 +66,8 @@ job() { # NAME PROGRAM REQUEST ITERATIONS ARRIVAL
   printf '[[job]]\nname = "%s"\nrequest = %s\narrival = %s.0\ncommand = ["./sweep", "%s", "%s", "%s"]\n' "$1" "$3" "$5" "$pages" "$4" "$serial"
 }
 
-"$homing" lab run --topology 2x2 -- true 2>first.err
-[ $? -ne 3 ] || { echo "SKIPPED: the lab needs what is missing here: $(cat first.err)"; exit 0; }
+why=$("$homing" lab setup --check 2>&1)
+[ $? -ne 3 ] || { echo "SKIPPED: the lab needs what is missing here: $why"; exit 0; }
 
 machine >machine.toml
 

@@ -13,11 +13,11 @@ for needed in slurmctld slurmd slurmstepd srun sbatch sinfo scancel scontrol; do
     { echo "SKIPPED 3 tests of Slurm: no $needed on this machine (packages slurmctld, slurmd, slurm-client)"; exit 0; }
   files+=(--file "$path")
 done
-"$homing" lab run --topology 2x2 -- true 2>first.err
-if [ $? -eq 3 ]; then echo "SKIPPED 3 tests of Slurm, which need the lab: $(cat first.err)"; exit 0; fi
+. "$root/tests/in_lab.sh"
+needs_lab '3 tests of Slurm'
 strip --strip-debug -o homing "$homing" || exit 1
 cp "$root"/tests/slurm/* "$root"/packaging/slurm/* "$root/build/workloads/cg" . || fail 'no cg: run `make workloads`'
 for file in homing slurm.conf cgroup.conf homing-engine homing-prolog homing-epilog cg; do files+=(--file $file); done
-. "$root/tests/in_lab.sh"
-in_lab 150 "${files[@]}" --file "$plugins" -- sh ./guest.sh || fail 'in the lab'
+lab_job slurm 150 "${files[@]}" --file "$plugins" -- sh ./guest.sh
+lab_jobs "${lab_quiet[@]}" || fail 'in the lab'
 echo 'slurm: passed'

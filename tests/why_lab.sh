@@ -9,7 +9,7 @@
 # Ends with 1 where shares are more than 4 points apart, or gains more than 3 points outside the predicted range. The
 # clock is not judged: a busy host makes it wrong by some points.
 #   [OUT=DIR] tests/why_lab.sh [PROGRAM...]      what is in OUT is not run again; `make why-lab` runs all
-#   WHAT=cost tests/why_lab.sh stencil rows      without the runs that are delayed: `make test` does that
+#   WHAT=cost tests/why_lab.sh stencil rows      without the runs that are delayed: `make bench-lab` does that
 set -uo pipefail
 cd "$(dirname "$0")/.."
 homing=$(realpath "${HOMING:-$PWD/target/release/homing}") out=${OUT:-$PWD/build/why-lab} failed=0

@@ -1,15 +1,21 @@
-/* The first and only process that the lab's guest starts by itself: makes the usual mounts, carries out the job that
- * the launcher wrote into the initramfs, and sends back over the control port what came of it (docs/lab.md, "The
- * guest").
+/* The first and only process that the lab's guest starts by itself: makes the usual mounts, carries out the jobs that
+ * the launcher wrote into the initramfs, one after another as the host asks for them, and sends back over the control
+ * port what came of each (docs/lab.md, "Many jobs in one machine").
  *
- * The job is /lab/job: pairs of NUL-ended strings, a key and its value, in order. Keys:
+ * The jobs are /lab/jobs: pairs of NUL-ended strings, a key and its value, in order. Keys, first those of the machine:
+ *   tune     FILE=VALUE, written before the first job
+ *   marks    mark what is none of the observed commands for the observer (lab.h)
+ *   job      begins a job, whose keys follow; the value is its name
  *   arg      one word of the command          env      NAME=VALUE for the command
- *   cwd      its working directory            tune     FILE=VALUE, written before the command starts
+ *   cwd      its working directory            stdin    it reads the host's input
  *   result   a file, or a directory with files: what has changed goes back to the host
  *   start    nodes on which the command's memory begins (start.c)
  *   beside   a line for sh, run beside the command and not observed
  *   observe  mark the command's address spaces for the observer (lab.h)
  *   shell    give a prompt on hvc0 instead of running a command
+ *
+ * Lines from the host: "run N" starts a job, counted from 0; "signal N" is for the job's command; "kill" ends the job;
+ * "end" switches the machine off.
  */
 #define _GNU_SOURCE
 #include "init.h"
@@ -49,8 +55,13 @@ static struct {
     char *args[MOST_WORDS], *env[MOST_WORDS], *tunes[MOST_WORDS], *results[MOST_WORDS], *beside[MOST_WORDS];
     int nargs, nenv, ntunes, nresults, nbeside;
     char *cwd, *start;
-    int observe, shell;
+    int marks, observe, shell, input;
 } job;
+
+static struct pair {
+    char *key, *value;
+} *pairs;
+static size_t npairs;
 
 static int control = -1;
 
@@ -106,27 +117,47 @@ static void append(char **list, int *count, char *value) {
     if (*count < MOST_WORDS - 1) list[(*count)++] = value;
 }
 
-static void read_job(void) {
+static void read_jobs(void) {
     struct stat facts;
-    int fd = open("/lab/job", O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &facts) != 0) return note("open", "/lab/job");
+    int fd = open("/lab/jobs", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &facts) != 0) return note("open", "/lab/jobs");
     char *text = calloc(1, facts.st_size + 1), *end = text + facts.st_size;
-    if (text == NULL || read(fd, text, facts.st_size) != facts.st_size) return note("read", "/lab/job");
+    /* A pair has two bytes at least. */
+    pairs = calloc(facts.st_size / 2 + 1, sizeof *pairs);
+    if (text == NULL || pairs == NULL || read(fd, text, facts.st_size) != facts.st_size)
+        return note("read", "/lab/jobs");
     close(fd);
     while (text < end) {
         char *key = text, *value = key + strlen(key) + 1;
         if (value >= end) break;
         text = value + strlen(value) + 1;
-        if (is(key, "arg")) append(job.args, &job.nargs, value);
-        else if (is(key, "env")) append(job.env, &job.nenv, value);
-        else if (is(key, "tune")) append(job.tunes, &job.ntunes, value);
-        else if (is(key, "result")) append(job.results, &job.nresults, value);
-        else if (is(key, "beside")) append(job.beside, &job.nbeside, value);
-        else if (is(key, "cwd")) job.cwd = value;
-        else if (is(key, "start")) job.start = value;
+        pairs[npairs++] = (struct pair){.key = key, .value = value};
+    }
+}
+
+/* Takes the pairs of the machine and those of a job; -1: of none. */
+static void take_job(int wanted) {
+    int number = -1;
+    job.nargs = job.nenv = job.ntunes = job.nresults = job.nbeside = 0;
+    job.cwd = job.start = NULL;
+    job.marks = job.observe = job.shell = job.input = 0;
+    for (struct pair *pair = pairs; pair < pairs + npairs; pair++) {
+        const char *key = pair->key;
+        number += is(key, "job");
+        if (number != -1 && number != wanted) continue;
+        if (is(key, "arg")) append(job.args, &job.nargs, pair->value);
+        else if (is(key, "env")) append(job.env, &job.nenv, pair->value);
+        else if (is(key, "tune")) append(job.tunes, &job.ntunes, pair->value);
+        else if (is(key, "result")) append(job.results, &job.nresults, pair->value);
+        else if (is(key, "beside")) append(job.beside, &job.nbeside, pair->value);
+        else if (is(key, "cwd")) job.cwd = pair->value;
+        else if (is(key, "start")) job.start = pair->value;
+        else if (is(key, "marks")) job.marks = 1;
         else if (is(key, "observe")) job.observe = 1;
         else if (is(key, "shell")) job.shell = 1;
+        else if (is(key, "stdin")) job.input = 1;
     }
+    job.args[job.nargs] = NULL;
 }
 
 static void tune(char *setting) {
@@ -202,21 +233,30 @@ static void run_beside(char *line, int error) {
     _exit(127);
 }
 
-/* Passes "signal N" from the host on to the command's process group. */
-static void pass_signals(pid_t command) {
+/* The next line from the host, which is waited for or, if it is not there yet, NULL; NULL also if the host is gone. */
+static const char *host_line(int wait) {
     static char line[64];
     static size_t used;
     char byte;
     struct pollfd waiting = {.fd = control, .events = POLLIN};
-    while (poll(&waiting, 1, 0) > 0 && (waiting.revents & POLLIN) != 0 && read(control, &byte, 1) == 1) {
-        if (byte != '\n' && used < sizeof line - 1) {
-            line[used++] = byte;
-            continue;
+    while ((wait || (poll(&waiting, 1, 0) > 0 && (waiting.revents & POLLIN) != 0)) && read(control, &byte, 1) == 1) {
+        if (byte == '\n') {
+            line[used] = 0;
+            used = 0;
+            return line;
         }
-        line[used] = 0;
-        used = 0;
-        int number = 0;
+        if (used < sizeof line - 1) line[used++] = byte;
+    }
+    return NULL;
+}
+
+/* Passes "signal N" from the host on to the command's process group; "kill" is for all of the job. */
+static void pass_signals(pid_t command) {
+    const char *line;
+    int number = 0;
+    while ((line = host_line(0)) != NULL) {
         if (sscanf(line, "signal %d", &number) == 1) kill(-command, number);
+        else if (strcmp(line, "kill") == 0) kill(-1, SIGKILL);
     }
 }
 
@@ -242,69 +282,16 @@ static int wait_for(pid_t command) {
     }
 }
 
-static void send_all(const char *bytes, size_t length) {
-    while (length > 0) {
-        ssize_t written = write(control, bytes, length);
-        if (written <= 0) return;
-        bytes += written;
-        length -= written;
-    }
-}
-
-static void send_file(const char *path, const struct stat *facts) {
-    static char buffer[1 << 16];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return note("cannot read", path);
-    dprintf(control, "file %o %lld %s\n", facts->st_mode & 0777, (long long)facts->st_size, path);
-    long long left = facts->st_size;
-    while (left > 0) {
-        ssize_t got = read(fd, buffer, left < (long long)sizeof buffer ? (size_t)left : sizeof buffer);
-        /* A file that shrinks while it is read is filled up: the host counts on the length that it was told. */
-        if (got <= 0) memset(buffer, 0, got = left < (long long)sizeof buffer ? left : (long long)sizeof buffer);
-        send_all(buffer, got);
-        left -= got;
-    }
-    close(fd);
-}
-
-static int changed_since(const struct stat *facts, const struct timespec *start) {
-    if (facts->st_ctim.tv_sec != start->tv_sec) return facts->st_ctim.tv_sec > start->tv_sec;
-    return facts->st_ctim.tv_nsec >= start->tv_nsec;
-}
-
-/* Sends a changed file, or the changed files below a directory on the same file system. */
-static void send_results(const char *path, const struct timespec *start, dev_t device, int depth) {
-    struct stat facts;
-    if (lstat(path, &facts) != 0 || facts.st_dev != device) return;
-    if (S_ISREG(facts.st_mode)) {
-        if (!changed_since(&facts, start)) return;
-        if (strchr(path, '\n') != NULL) {
-            errno = EINVAL;
-            return note("cannot send", path);
-        }
-        return send_file(path, &facts);
-    }
-    if (!S_ISDIR(facts.st_mode) || depth == 0) return;
-    DIR *directory = opendir(path);
-    struct dirent *entry;
-    while (directory != NULL && (entry = readdir(directory)) != NULL) {
-        char *below = NULL;
-        if (is(entry->d_name, ".") || is(entry->d_name, "..")) continue;
-        if (asprintf(&below, "%s/%s", strcmp(path, "/") == 0 ? "" : path, entry->d_name) < 0) continue;
-        send_results(below, start, device, depth - 1);
-        free(below);
-    }
-    if (directory != NULL) closedir(directory);
-}
-
+/* The command's output goes to ports that this process holds open from job to job: the host sees no end between. */
 static int run_command(void) {
-    int in, out, error;
+    static int out = -1, error = -1;
+    int in;
     if (job.shell) {
         in = out = error = open("/dev/hvc0", O_RDWR | O_CLOEXEC);
     } else {
-        in = open_port("homing.stdin");
-        out = open_port("homing.stdout");
-        error = open_port("homing.stderr");
+        in = job.input ? open_port("homing.stdin") : open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (out < 0) out = open_port("homing.stdout");
+        if (error < 0) error = open_port("homing.stderr");
     }
     if (in < 0 || out < 0 || error < 0) {
         note("no port", "for the command's streams");
@@ -323,18 +310,27 @@ static int run_command(void) {
     return status;
 }
 
-/* What was written to a port is still under way, and lost if the machine is switched off: the host says when it has all
- * of it. */
-static void tell_end(int status) {
+/* Carries a job out and tells its end. What was written to a port is still under way then: the host goes on once it has
+ * all of it. */
+static void run_job(int number) {
+    struct timespec start;
+    take_job(number);
+    clock_gettime(CLOCK_REALTIME_COARSE, &start);
+    int status = job.nargs > 0 ? run_command() : 127;
+    clean_processes();
+    for (int i = 0; i < job.nresults; i++) send_results(control, job.results[i], &start);
     unsigned long long out = job.shell ? 0 : port_sent("homing.stdout"),
                        error = job.shell ? 0 : port_sent("homing.stderr");
-    char line[64] = "";
-    size_t used = 0;
     dprintf(control, "exit %d %llu %llu\n", status, out, error);
-    while (strcmp(line, "end") != 0 && read(control, &line[used], 1) == 1) {
-        if (line[used] == '\n') line[used] = 0, used = 0;
-        else if (used < sizeof line - 2) line[++used] = 0;
-    }
+}
+
+/* The number of the job that the host asks for; -1 at the end. */
+static int next_job(void) {
+    const char *line;
+    int number;
+    while ((line = host_line(1)) != NULL && strcmp(line, "end") != 0)
+        if (sscanf(line, "run %d", &number) == 1 && number >= 0) return number;
+    return -1;
 }
 
 static void switch_off(void) {
@@ -360,18 +356,17 @@ int main(void) {
         note("no port", "homing.control: expected a kernel with virtio consoles, built in or as modules");
         switch_off();
     }
-    read_job();
+    read_jobs();
+    take_job(-1);
     raise_loopback();
     keep_events_open();
     for (int i = 0; i < job.ntunes; i++) tune(job.tunes[i]);
-    if (job.observe && mark_address_spaces(OTHER_MARK) != 0) note("cannot mark", "address spaces");
-    struct timespec start;
-    struct stat root;
-    clock_gettime(CLOCK_REALTIME_COARSE, &start);
-    if (stat("/", &root) != 0) note("stat", "/");
+    if (job.marks && mark_address_spaces(OTHER_MARK) != 0) note("cannot mark", "address spaces");
+    clean_remember(job.tunes, job.ntunes);
     dprintf(control, "ready\n");
-    int status = job.nargs > 0 ? run_command() : 127;
-    for (int i = 0; i < job.nresults; i++) send_results(job.results[i], &start, root.st_dev, 64);
-    tell_end(status);
+    for (int number, ran = 0; (number = next_job()) >= 0; ran = 1) {
+        if (ran) clean_up();
+        run_job(number);
+    }
     switch_off();
 }

@@ -16,6 +16,16 @@ int start_waits(void);
 void start_look(int out);
 void start_end(int out);
 
+/* results.c: sends a changed file, or the changed files below a directory on the root's file system. */
+struct timespec;
+void send_results(int out, const char *path, const struct timespec *start);
+
+/* clean.c: what a job leaves. The state to come back to, with the settings that the host asked for; the end of all
+ * processes but this one; everything else. */
+void clean_remember(char *const *tuned, int ntuned);
+void clean_processes(void);
+void clean_up(void);
+
 /* vmstat.c: what the kernel counted while the command ran. */
 void vmstat_begin(void);
 void vmstat_end(int out);

@@ -125,6 +125,8 @@ static long engines(void) {
 /* An engine that is the command sets the balancing as it needs it: it must find it as it was asked for. */
 void start_begin(const char *nodes, const char *command) {
     const char *slash = strrchr(command, '/');
+    last_bytes = last_growth_us = nthreads = 0;
+    snprintf(balancing, sizeof balancing, "0");
     get(ROOT "/cpuset.mems.effective", all_nodes, sizeof all_nodes);
     held = waiting = put(ROOT "/cgroup.subtree_control", "+cpuset +memory") &&
               (mkdir(GROUP, 0755), put(GROUP "/cpuset.mems", nodes));
@@ -151,6 +153,7 @@ int start_waits(void) { return waiting; }
 
 void start_end(int out) {
     if (held && waiting) dprintf(out, "held to the end %ld\n", last_bytes);
+    held = waiting = 0;
 }
 
 void start_look(int out) {

@@ -6,6 +6,7 @@
 #include "observer.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 struct line {
@@ -29,6 +30,12 @@ void cache_begin(void) {
 }
 
 void cache_begin_vcpu(struct vcpu *vcpu) { vcpu->lines = calloc(nsets * options.cache_ways, sizeof *vcpu->lines); }
+
+/* Between two programs: the next one's lines are not there yet. */
+void cache_forget(void) {
+    for (unsigned i = 0; i < options.nvcpus; i++)
+        if (vcpus[i].lines != NULL) memset(vcpus[i].lines, 0, nsets * options.cache_ways * sizeof *vcpus[i].lines);
+}
 
 /* The version of a line; a writer that was not the last one makes a new one. */
 static uint32_t version_of(const struct vcpu *vcpu, uint64_t number, int write) {

@@ -32,6 +32,11 @@ int card_runs(void) { return card != NULL && (READ(card->control) & CARD_RUN) !=
 /* Whether what is not the program's is of interest, too. */
 int card_sees_all(void) { return card != NULL && (READ(card->control) & (CARD_RUN | CARD_PROGRAM)) == CARD_RUN; }
 
+/* Between two programs: one that was killed may have left it running. */
+void card_stop(void) {
+    if (card != NULL) __atomic_store_n(&card->control, 0, __ATOMIC_RELAXED);
+}
+
 static uint64_t now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);

@@ -14,7 +14,7 @@ EXPORT int qemu_plugin_version = 3;
 struct vcpu vcpus[MOST_VCPUS];
 /* The vCPU whose thread this is. */
 static __thread struct vcpu *mine;
-struct options options = {.out = -1, .every_ms = 100, .cache_ways = 8, .card = -1, .trace = -1};
+struct options options = {.out = -1, .cut = -1, .every_ms = 100, .cache_ways = 8, .card = -1, .trace = -1};
 
 /* Delays are slept in portions of this many nanoseconds: a sleep costs more than a remote access. */
 static const double PORTION = 200e3;
@@ -182,6 +182,7 @@ static int parse(const char *argument) {
     size_t length = value == NULL ? 0 : (size_t)(value++ - argument);
 #define IS(name) (length == sizeof name - 1 && strncmp(argument, name, length) == 0)
     if (IS("out")) options.out = atoi(value);
+    else if (IS("cut")) options.cut = atoi(value);
     else if (IS("every")) options.every_ms = atoi(value);
     else if (IS("kernel")) options.kernel = atoi(value);
     else if (IS("pages")) options.pages = atoi(value);

@@ -73,6 +73,7 @@ extern struct vcpu vcpus[MOST_VCPUS];
 /* The options, fixed when the plugin is loaded. */
 extern struct options {
     int out;              /* descriptor of the report */
+    int cut;              /* descriptor from which a byte comes at the end of each window, or -1 */
     int every_ms;         /* length of an interval */
     int kernel;           /* count the kernel's accesses, too */
     int pages;            /* count by page */
@@ -96,11 +97,13 @@ void spaces_instrument_entry(struct qemu_plugin_tb *tb);
 void spaces_begin_vcpu(struct vcpu *vcpu);
 int spaces_entry(const char *text);
 unsigned spaces_programs(void);
+void spaces_forget(void);
 int spaces_of_engine(const struct vcpu *vcpu, uint64_t address);
 
 /* cache.c: a private cache of each vCPU, kept coherent by invalidation. 1 for a miss. */
 void cache_begin(void);
 void cache_begin_vcpu(struct vcpu *vcpu);
+void cache_forget(void);
 int cache_misses(struct vcpu *vcpu, uint64_t physical, int write);
 
 /* pages.c: counts by page. */
@@ -108,6 +111,7 @@ void pages_begin(void);
 struct page *pages_find(struct vcpu *vcpu, uint64_t virtual_page);
 void pages_meet(struct vcpu *vcpu, struct page *page, uint64_t physical);
 void pages_report(int out);
+void pages_forget(void);
 
 /* load.c: what a request of a vCPU waits at each memory now, in nanoseconds, scaled as delays are. */
 extern double load_waits[MOST_VCPUS][MOST_NODES];
@@ -119,6 +123,7 @@ int card_begin(void);
 int card_runs(void);
 int card_sees_all(void);
 void card_tick(void);
+void card_stop(void);
 void card_transaction(struct vcpu *vcpu, uint64_t physical, unsigned home, int write);
 
 /* trace.c: the accesses themselves. */

@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { BUCKETS = 1 << 16 };
@@ -78,6 +79,7 @@ void pages_meet(struct vcpu *vcpu, struct page *page, uint64_t physical) {
 }
 
 static void report(FILE *file, unsigned vcpu, const struct page *page) {
+    if (page->reads + page->writes == 0) return;
     fprintf(file, "p %lx %lx %u %lu %lu %lu %u\n", page->space >> PAGE_SHIFT, page->number, vcpu, page->reads,
             page->writes, page->misses, page->home);
     for (unsigned i = 0; i < page->ntwins; i++)
@@ -92,4 +94,17 @@ void pages_report(int out) {
         for (unsigned b = 0; vcpus[i].pages != NULL && b < BUCKETS; b++)
             for (struct page *page = vcpus[i].pages[b]; page != NULL; page = page->next) report(file, i, page);
     if (file != NULL) fclose(file);
+}
+
+/* Between two programs. Pages stay in the tables: a vCPU's translations may still point to them. */
+void pages_forget(void) {
+    pthread_mutex_lock(&lock);
+    memset(frames, 0, nframes * sizeof *frames);
+    for (unsigned i = 0; i < options.nvcpus; i++)
+        for (unsigned b = 0; vcpus[i].pages != NULL && b < BUCKETS; b++)
+            for (struct page *page = vcpus[i].pages[b]; page != NULL; page = page->next) {
+                page->reads = page->writes = page->misses = page->frame = 0;
+                page->ntwins = 0;
+            }
+    pthread_mutex_unlock(&lock);
 }

@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPACES = 4096 };
+enum { SPACES = 1 << 16 };
 /* CR3 without the process-context id and the flag that keeps the TLB. */
 static const uint64_t CR3_MASK = 0x000ffffffffff000;
 
@@ -141,6 +141,17 @@ static void on_section(unsigned index, void *data) {
 }
 
 unsigned spaces_programs(void) { return programs; }
+
+/* Between two programs: what is in use shows whose it is at its next system call. */
+void spaces_forget(void) {
+    pthread_mutex_lock(&lock);
+    for (unsigned i = 0; i < SPACES; i++) spaces[i].class = UNKNOWN;
+    programs = 0;
+    section_open = 0;
+    for (unsigned i = 0; i < options.nvcpus; i++)
+        if (vcpus[i].present) refresh(&vcpus[i]);
+    pthread_mutex_unlock(&lock);
+}
 
 /* Where Linux loads position-independent programs, whatever the randomisation; libraries are far above. */
 static const uint64_t PROGRAMS_FROM = 0x555555554000, PROGRAMS_TO = 0x660000000000;

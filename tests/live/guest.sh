@@ -115,10 +115,10 @@ end_bands killed.out 'kill -9, six times'
 group=/sys/fs/cgroup/taken
 mkdir $group
 sh -c "echo \$\$ >$group/cgroup.procs; exec ./bands 8 64 3600" >evacuated.out & bands=$!
-threads() { [ "$(ls /proc/$bands/task | wc -l)" -eq 9 ]; }
-until_true threads
-sleep 1
 cpus() { for task in /proc/$bands/task/*; do sed -n 's/^Cpus_allowed_list:\t//p' $task/status; done | sort | tr '\n' ' '; }
+# Each of eight threads is on a CPU of its own.
+threads() { [ "$(cpus | tr ' ' '\n' | sort -u | grep -c .)" -eq 8 ]; }
+until_true threads
 had=$(cpus) was=$(pages_on 0 $bands)
 ./homing evacuate 0 --cgroup $group >evacuate.out 2>&1
 left=$(pages_on 0 $bands) have=$(cpus)

@@ -5,6 +5,7 @@
 #
 #   shift.sh session|daemon
 . ./wait.sh
+rm -f pid bands.out engine.err
 # The program and the number that it is known by.
 program() { echo 'echo $$ >pid; exec ./bands 8 64 3600 2 >bands.out'; }
 case $1 in

@@ -19,6 +19,8 @@ const LARGEST_NAMED: u64 = 512 << 20;
 #[derive(Debug)]
 pub struct Gatherer<'a> {
     guest: &'a mut Initramfs,
+    /// Where relative names begin.
+    directory: PathBuf,
     /// The names of busybox's applets: words that name one are not looked up in PATH.
     applets: BTreeSet<String>,
     done: BTreeSet<PathBuf>,
@@ -37,7 +39,17 @@ impl<'a> Gatherer<'a> {
             .map_err(LabError::io(format!("running {}", busybox.display())))?;
         let applets: BTreeSet<String> =
             String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
-        Ok(Gatherer { guest, applets, done: BTreeSet::new(), programs: Vec::new(), missing: Vec::new() })
+        let (directory, done) = (PathBuf::new(), BTreeSet::new());
+        Ok(Gatherer { guest, directory, applets, done, programs: Vec::new(), missing: Vec::new() })
+    }
+
+    /// Relative names begin here from now on.
+    pub fn enter(&mut self, directory: &Path) {
+        self.directory = directory.to_owned();
+    }
+
+    fn place(&self, name: &Path) -> PathBuf {
+        absolute(&self.directory.join(name))
     }
 
     /// The command: its first word as a program, the others as whatever they name.
@@ -46,11 +58,13 @@ impl<'a> Gatherer<'a> {
     /// [`LabError::Program`] if there is no such program; [`LabError::Io`] if it could not run on the host either.
     pub fn command(&mut self, words: &[OsString]) -> Result<(), LabError> {
         let Some((program, rest)) = words.split_first() else { return Ok(()) };
+        let before = self.missing.len();
         self.program(program)?;
-        if !self.missing.is_empty() {
+        let missing = &self.missing[before..];
+        if !missing.is_empty() {
             return Err(LabError::Io {
                 doing: format!("gathering what {} needs", program.to_string_lossy()),
-                why: std::io::Error::other(format!("not found: {}", self.missing.join("; "))),
+                why: std::io::Error::other(format!("not found: {}", missing.join("; "))),
             });
         }
         rest.iter().try_for_each(|word| self.named(word))
@@ -63,7 +77,7 @@ impl<'a> Gatherer<'a> {
 
     /// The program as a shell would find it; what only busybox has is there anyway.
     fn program(&mut self, name: &OsStr) -> Result<(), LabError> {
-        match find_program(name) {
+        match find_program(&self.directory, name) {
             Ok(found) => self.file(&found),
             Err(_) if name.to_str().is_some_and(|name| self.applets.contains(name)) => Ok(()),
             Err(error) => Err(error),
@@ -76,7 +90,7 @@ impl<'a> Gatherer<'a> {
         let whole = std::iter::once(word.as_bytes());
         for part in whole.chain(word.as_bytes().split(separators)).filter(|part| !part.is_empty()) {
             let part = OsStr::from_bytes(part);
-            let path = Path::new(part);
+            let path = &self.place(Path::new(part));
             if ["/proc", "/sys", "/dev"].iter().any(|own| path.starts_with(own)) {
                 continue;
             }
@@ -88,7 +102,7 @@ impl<'a> Gatherer<'a> {
                 // Where a result may be written.
                 self.guest.directory(&absolute(parent))?;
             } else if part.to_str().is_some_and(|name| !name.contains('/') && !self.applets.contains(name)) {
-                if let Ok(found) = find_program(part) {
+                if let Ok(found) = find_program(&self.directory, part) {
                     self.file(&found)?;
                 }
             }
@@ -98,6 +112,7 @@ impl<'a> Gatherer<'a> {
 
     /// A file, or a directory with all below it.
     pub fn tree(&mut self, path: &Path) -> Result<(), LabError> {
+        let path = &self.place(path);
         let doing = || LabError::io(format!("reading {}", path.display()));
         if !path.metadata().map_err(doing())?.is_dir() {
             return self.file(path);
@@ -185,9 +200,11 @@ pub fn absolute(path: &Path) -> PathBuf {
     plain
 }
 
-/// Finds the executable file that `name` stands for, as a shell does.
-fn find_program(name: &OsStr) -> Result<PathBuf, LabError> {
-    program::find(name, &std::env::var_os("PATH").unwrap_or_default())
+/// Finds the executable file that `name` stands for in a directory, as a shell does.
+fn find_program(directory: &Path, name: &OsStr) -> Result<PathBuf, LabError> {
+    let place = absolute(&directory.join(name));
+    let wanted = if name.as_bytes().contains(&b'/') { place.as_os_str() } else { name };
+    program::find(wanted, &std::env::var_os("PATH").unwrap_or_default())
         .map_err(|why| LabError::Program { name: name.to_string_lossy().into_owned(), why })
 }
 
@@ -257,6 +274,7 @@ mod tests {
         let mut guest = Initramfs::new().unwrap();
         let mut gatherer = Gatherer {
             guest: &mut guest,
+            directory: PathBuf::new(),
             applets: BTreeSet::new(),
             done: BTreeSet::new(),
             programs: Vec::new(),

@@ -12,9 +12,11 @@ use std::path::{Path, PathBuf};
 /// Where the guest's programs are looked for.
 const GUEST_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// A job.
+/// A job: a command and what it needs, alone in the machine while it runs.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
+    /// Its name.
+    pub name: String,
     /// The command and its arguments.
     pub command: Vec<OsString>,
     /// Its environment.
@@ -23,21 +25,32 @@ pub struct Job {
     pub directory: PathBuf,
     /// Further files and directories of the host that it needs.
     pub files: Vec<PathBuf>,
-    /// Files of the guest and what is written to them before the command starts.
-    pub tunes: Vec<(String, String)>,
     /// Further files and directories that are brought back if the command changes them.
     pub results: Vec<PathBuf>,
     /// Nodes on which the command's memory begins, as a list for the kernel; everywhere if there is none.
     pub start: Option<String>,
     /// Lines for a shell that runs beside the command and is not part of it: a daemon that works on it.
     pub beside: Vec<String>,
-    /// Whether address spaces are marked for the observer.
+    /// Whether the observer counts the command's accesses.
     pub observe: bool,
+    /// Whether the command reads the host's input.
+    pub input: bool,
     /// Whether the command has the guest's console.
     pub shell: bool,
 }
 
-/// A root file system with a job.
+/// What the guest is set to, and its jobs.
+#[derive(Clone, Debug)]
+pub struct Plan<'a> {
+    /// The jobs, in order.
+    pub jobs: Vec<&'a Job>,
+    /// Files of the guest and what is written to them before the first job.
+    pub tunes: Vec<(String, String)>,
+    /// Whether an observer is there, for which address spaces are marked.
+    pub observed: bool,
+}
+
+/// A root file system with jobs.
 #[derive(Debug)]
 pub struct Prepared {
     /// The archive.
@@ -48,8 +61,8 @@ pub struct Prepared {
     pub missing: Vec<String>,
 }
 
-impl Job {
-    /// Gathers the files and writes the job.
+impl Plan<'_> {
+    /// Gathers the files and writes the jobs.
     pub fn prepare(&self, parts: &Parts) -> Result<Prepared, LabError> {
         let mut guest = Initramfs::new()?;
         guest.copy(&parts.built.join("init"), Path::new("/lab/init"))?;
@@ -57,61 +70,78 @@ impl Job {
             let name = module.file_name().unwrap_or_default();
             guest.copy(module, &Path::new("/lab/modules").join(name))?;
         }
-        guest.directory(&self.directory)?;
+        for job in &self.jobs {
+            guest.directory(&job.directory)?;
+        }
         for file in ["/etc/passwd", "/etc/group", "/etc/nsswitch.conf"].map(Path::new) {
             if file.exists() {
                 guest.copy(file, file)?;
             }
         }
-        guest.file(Path::new("/lab/job"), 0o600, &self.text())?;
+        guest.file(Path::new("/lab/jobs"), 0o600, &self.text())?;
         let mut gatherer = Gatherer::new(&mut guest, &parts.busybox)?;
-        gatherer.command(&self.command)?;
-        self.beside.iter().try_for_each(|line| gatherer.line(line.as_ref()))?;
-        self.files.iter().try_for_each(|file| gatherer.tree(file))?;
+        for job in &self.jobs {
+            gatherer.enter(&job.directory);
+            gatherer.command(&job.command)?;
+            job.beside.iter().try_for_each(|line| gatherer.line(line.as_ref()))?;
+            job.files.iter().try_for_each(|file| gatherer.tree(file))?;
+        }
         let (programs, missing) = gatherer.finish(&parts.busybox)?;
         Ok(Prepared { initramfs: guest.finish()?, programs, missing })
     }
 
-    /// The job as `init` reads it: pairs of NUL-ended strings.
+    /// The jobs as `init` reads them: pairs of NUL-ended strings.
     fn text(&self) -> Vec<u8> {
         let mut text = Vec::new();
-        let mut put = |key: &str, value: &OsStr| {
-            [key.as_bytes(), value.as_bytes()].iter().for_each(|word| {
-                text.extend_from_slice(word);
-                text.push(0);
-            });
-        };
-        self.command.iter().for_each(|word| put("arg", word));
+        let tunes = self.tunes.iter().map(|(file, value)| format!("{file}={value}"));
+        tunes.for_each(|tune| put(&mut text, "tune", tune.as_ref()));
+        if self.observed {
+            put(&mut text, "marks", "1".as_ref());
+        }
+        self.jobs.iter().for_each(|job| job.put(&mut text));
+        text
+    }
+}
+
+fn put(text: &mut Vec<u8>, key: &str, value: &OsStr) {
+    for word in [key.as_bytes(), value.as_bytes()] {
+        text.extend_from_slice(word);
+        text.push(0);
+    }
+}
+
+impl Job {
+    fn put(&self, text: &mut Vec<u8>) {
+        put(text, "job", self.name.as_ref());
+        self.command.iter().for_each(|word| put(text, "arg", word));
         for (name, value) in &self.environment {
             let mut both = name.clone();
             both.push("=");
             both.push(value);
-            put("env", &both);
+            put(text, "env", &both);
         }
-        put("cwd", self.directory.as_os_str());
-        self.tunes.iter().for_each(|(file, value)| put("tune", format!("{file}={value}").as_ref()));
-        self.result_places().iter().for_each(|place| put("result", place.as_os_str()));
-        self.start.iter().for_each(|nodes| put("start", nodes.as_ref()));
-        self.beside.iter().for_each(|line| put("beside", line.as_ref()));
-        if self.observe {
-            put("observe", "1".as_ref());
+        put(text, "cwd", self.directory.as_os_str());
+        self.result_places().iter().for_each(|place| put(text, "result", place.as_os_str()));
+        self.start.iter().for_each(|nodes| put(text, "start", nodes.as_ref()));
+        self.beside.iter().for_each(|line| put(text, "beside", line.as_ref()));
+        for (key, set) in [("observe", self.observe), ("shell", self.shell), ("stdin", self.input)] {
+            if set {
+                put(text, key, "1".as_ref());
+            }
         }
-        if self.shell {
-            put("shell", "1".as_ref());
-        }
-        text
     }
 
     /// The working directory (unless it is the root), the files that words name, and what was asked for.
     fn result_places(&self) -> Vec<PathBuf> {
-        let mut places: Vec<PathBuf> = self.results.iter().map(|place| absolute(place)).collect();
+        let from = |path: &Path| absolute(&self.directory.join(path));
+        let mut places: Vec<PathBuf> = self.results.iter().map(|place| from(place)).collect();
         if self.directory != Path::new("/") {
             places.push(self.directory.clone());
         }
         let separators = |byte: &u8| b" \t\n=,;:&|()<>'\"`$".contains(byte);
         let words = self.command.iter().skip(1).flat_map(|word| word.as_bytes().split(separators));
         for word in words.filter(|word| word.contains(&b'/')) {
-            let path = absolute(Path::new(OsStr::from_bytes(word)));
+            let path = from(Path::new(OsStr::from_bytes(word)));
             let has_a_place = path.parent().is_some_and(Path::is_dir) && !path.is_dir();
             if has_a_place && !places.iter().any(|place| path.starts_with(place)) {
                 places.push(path);
@@ -174,19 +204,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_job_is_pairs_of_strings() {
+    fn the_jobs_are_pairs_of_strings() {
         let place = tempfile::tempdir().unwrap();
         let job = Job {
+            name: "a".into(),
             command: vec!["prog".into(), "-o".into(), place.path().join("out").into()],
             environment: vec![("A".into(), "b=c".into())],
             directory: "/".into(),
-            tunes: vec![("/proc/x".into(), "1".into())],
             ..Job::default()
         };
-        let text = String::from_utf8(job.text()).unwrap();
-        assert!(text.starts_with("arg\0prog\0arg\0-o\0arg\0"));
-        assert!(text.contains("env\0A=b=c\0cwd\0/\0tune\0/proc/x=1\0"));
-        assert!(text.ends_with(&format!("result\0{}/out\0", place.path().display())));
-        assert!(!text.contains("observe"));
+        let other = Job {
+            name: "b".into(),
+            directory: place.path().into(),
+            results: vec!["../r".into()],
+            ..job.clone()
+        };
+        let plan =
+            Plan { jobs: vec![&job, &other], tunes: vec![("/proc/x".into(), "1".into())], observed: false };
+        let text = String::from_utf8(plan.text()).unwrap();
+        let place = place.path().display();
+        assert!(text.starts_with("tune\0/proc/x=1\0job\0a\0arg\0prog\0arg\0-o\0arg\0"));
+        assert!(text.contains(&format!("env\0A=b=c\0cwd\0/\0result\0{place}/out\0job\0b\0arg\0")));
+        assert!(
+            text.ends_with(&format!("result\0/tmp/r\0result\0{place}\0"))
+                || !place.to_string().starts_with("/tmp/")
+        );
+        assert!(!text.contains("observe") && !text.contains("marks"));
     }
 }

@@ -5,11 +5,11 @@
 use crate::topology::Topology;
 use crate::LabError;
 use homing_linux::inherit;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, PipeWriter, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread::JoinHandle;
+use std::sync::mpsc::{channel, Receiver, Sender};
 use std::time::Duration;
 
 mod card;
@@ -120,14 +120,16 @@ pub struct Observed {
     pub complete: bool,
 }
 
-/// QEMU's words for the plugin, and the thread that takes in its report.
+/// QEMU's words for the plugin, and what a thread takes in of its report.
 #[derive(Debug)]
 pub struct Observer {
     /// Behind `-plugin`.
     pub words: String,
     /// The number by which QEMU knows the card's memory, if there is a card.
     pub card: Option<i32>,
-    reader: JoinHandle<Result<Observed, LabError>>,
+    /// A byte ends a window.
+    cut: PipeWriter,
+    windows: Receiver<Result<Observed, LabError>>,
 }
 
 impl Observer {
@@ -153,7 +155,10 @@ impl Observer {
         }
         let doing = || LabError::io("making a pipe for the observer");
         let (reader, out) = inherit::pipe_from_child(qemu).map_err(doing())?;
-        let mut words = format!("{},out={out},every={}", plugin.display(), options.every.as_millis().max(1));
+        let (cut, writer) = std::io::pipe().map_err(doing())?;
+        let cut = inherit::pass(qemu, cut.into());
+        let mut words =
+            format!("{},out={out},cut={cut},every={}", plugin.display(), options.every.as_millis().max(1));
         let mut put = |key: &str, value: String| words.push_str(&format!(",{key}={value}"));
         put("nodes", topology.nodes.len().to_string());
         put("vcpus", join(topology.cpu_slots().iter().map(|slot| slot.unwrap_or(255).to_string()), "."));
@@ -190,14 +195,39 @@ impl Observer {
             put("entry", text);
         }
         let (topology, cached) = (topology.clone(), options.cache.is_some());
-        let reader =
-            std::thread::spawn(move || Observed::from_report(BufReader::new(reader), &topology, cached));
-        Ok(Observer { words, card, reader })
+        let (sender, windows) = channel();
+        std::thread::spawn(move || take_in(BufReader::new(reader), &topology, cached, &sender));
+        Ok(Observer { words, card, cut: writer, windows })
     }
 
-    /// What was observed; waits for QEMU's end.
+    /// Ends the window of a job, of which nothing runs any more; what was observed in it. Waits so long for the plugin.
+    pub fn cut(&mut self, patience: Duration) -> Result<Observed, LabError> {
+        self.cut.write_all(b"c").map_err(LabError::io("ending a window of the observer"))?;
+        self.windows.recv_timeout(patience).unwrap_or_else(|_| Err(broken("the window of a job has no end")))
+    }
+
+    /// What was observed since the last window; waits for QEMU's end.
     pub fn finish(self) -> Result<Observed, LabError> {
-        self.reader.join().unwrap_or_else(|_| Err(broken("the reader of the report panicked")))
+        self.windows.recv().unwrap_or_else(|_| Err(broken("the reader of the report panicked")))
+    }
+}
+
+/// Passes on each window of a report until its end.
+fn take_in(
+    mut report: impl BufRead,
+    topology: &Topology,
+    cached: bool,
+    to: &Sender<Result<Observed, LabError>>,
+) {
+    loop {
+        let mut window = Observed::empty(topology, cached);
+        let more = window.read(&mut report, &cpu_of_slot(topology));
+        let last = !matches!(more, Ok(true));
+        // Nobody asks for the windows of a lab that failed.
+        let _ = to.send(more.map(|_| window));
+        if last {
+            return;
+        }
     }
 }
 
@@ -261,32 +291,39 @@ impl Counts {
 }
 
 impl Observed {
-    /// What the observer of a machine reports; `cached` says whether it modelled a cache.
+    /// What the observer of a machine reports of the first window; `cached` says whether it modelled a cache.
     ///
     /// # Errors
     /// If the report cannot be read, or holds a line that the observer does not write.
     pub fn from_report(
-        report: impl BufRead,
+        mut report: impl BufRead,
         topology: &Topology,
         cached: bool,
     ) -> Result<Observed, LabError> {
-        let mut observed = Observed {
+        let mut observed = Observed::empty(topology, cached);
+        observed.read(&mut report, &cpu_of_slot(topology))?;
+        Ok(observed)
+    }
+
+    fn empty(topology: &Topology, cached: bool) -> Observed {
+        Observed {
             node_of_cpu: topology.node_of_cpu(),
             nodes: topology.nodes.iter().map(|node| node.id).collect(),
             cached,
             ..Observed::default()
-        };
-        observed.read(report, &cpu_of_slot(topology))?;
-        Ok(observed)
+        }
     }
 
-    /// Takes in the report, line by line (lab/plugin/report.c has the form).
-    fn read(&mut self, report: impl BufRead, cpus: &[Option<usize>]) -> Result<(), LabError> {
-        for line in report.lines() {
+    /// Takes in the report of one window, line by line (lab/plugin/report.c has the form). True if another one follows.
+    fn read(&mut self, report: &mut impl BufRead, cpus: &[Option<usize>]) -> Result<bool, LabError> {
+        for line in report.by_ref().lines() {
             let line = line.map_err(LabError::io("reading the observer's report"))?;
             self.line(&line, cpus).ok_or_else(|| broken(&format!("it says `{line}`")))?;
+            if line.starts_with("cut ") {
+                return Ok(true);
+            }
         }
-        Ok(())
+        Ok(false)
     }
 
     fn line(&mut self, line: &str, cpus: &[Option<usize>]) -> Option<()> {
@@ -324,7 +361,7 @@ impl Observed {
                 self.waited.resize(self.nodes.len(), 0);
                 *self.waited.get_mut(number(0)? as usize)? = number(1)?;
             }
-            "end" => (self.spaces, self.devices, self.complete) = (number(0)?, number(1)?, true),
+            "cut" | "end" => (self.spaces, self.devices, self.complete) = (number(0)?, number(1)?, true),
             _ => return None,
         }
         Some(())
@@ -420,7 +457,7 @@ mod tests {
         let report = "begin 3 2\na 100 0 0 30 10\na 100 2 0 20 0\nm 100 2 0 5 0\na 200 2 1 40 0\n\
                       p 1a ff 0 3 4 5 1\np 1a ff 2 30 40 50 0\nd 2 7\n\
                       l 1 20\nend 1 9\n";
-        observed.read(report.as_bytes(), &[Some(0), None, Some(1)]).unwrap();
+        observed.read(&mut report.as_bytes(), &[Some(0), None, Some(1)]).unwrap();
         assert_eq!(observed.intervals.len(), 2);
         let total = observed.total();
         assert_eq!(total.accesses.both(), [[40, 0], [20, 40]]);
@@ -434,17 +471,24 @@ mod tests {
         assert_eq!(observed.homes(), [(0xff000, 0)]);
         // The same memory in another address space, and in a third.
         let more = "p 2b 100 0 80 0 100 1\np 3c 100 2 0 0 200 1\ns 2b 100 1a ff\ns 3c 100 2b 100\n";
-        observed.read(more.as_bytes(), &[Some(0), None, Some(1)]).unwrap();
+        observed.read(&mut more.as_bytes(), &[Some(0), None, Some(1)]).unwrap();
         let bound = observed.bound(4096);
         assert_eq!((bound.pages, bound.miss_percent), (1, 100.0 * 105.0 / 355.0), "one page has one place");
         observed.shared.clear();
         assert_eq!(observed.bound(4096).pages, 3);
         assert!(
-            observed.read("a 1 1 0 1 1\n".as_bytes(), &[Some(0), None]).is_err(),
+            observed.read(&mut "a 1 1 0 1 1\n".as_bytes(), &[Some(0), None]).is_err(),
             "an empty slot accesses nothing"
         );
+        let mut windows = "a 1 0 0 1 0\ncut 1 0\na 2 0 0 2 0\nend 0 0\n".as_bytes();
+        let mut next = || {
+            let mut window = Observed { node_of_cpu: vec![0], nodes: vec![0], ..Observed::default() };
+            let more = window.read(&mut windows, &[Some(0)]).unwrap();
+            (more, window.total().accesses.total(), window.complete)
+        };
+        assert_eq!([next(), next()], [(true, 1, true), (false, 2, true)], "each window has its own counts");
         let most = format!("a 1 0 0 {} 0\n", u64::MAX);
         let over = format!("{most}a 1 0 0 1 0\n");
-        assert!(observed.read(over.as_bytes(), &[Some(0)]).is_err(), "a sum that no counter reaches");
+        assert!(observed.read(&mut over.as_bytes(), &[Some(0)]).is_err(), "a sum that no counter reaches");
     }
 }

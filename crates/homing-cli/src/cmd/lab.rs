@@ -1,6 +1,7 @@
 //! `homing lab`: a virtual ccNUMA machine with a real kernel, on any machine (`docs/lab.md`).
 
 mod baseline;
+mod batch;
 mod flags;
 mod observe;
 mod run;
@@ -23,11 +24,13 @@ pub struct Args {
 commands! {
     /// Run a program of this machine in a virtual NUMA machine
     Run(run::Args) => run::run;
+    /// Run the jobs of a file in turn in one virtual NUMA machine
+    Batch(batch::Args) => batch::run;
     /// Compare how first touch, interleaving, the kernel, numad and others place a program's memory
     Baseline(baseline::Args) => baseline::run;
     /// Give a prompt in a virtual NUMA machine
     Shell(shell::Args) => shell::run;
-    /// Install what the lab needs: QEMU, busybox, a kernel
+    /// Install what the lab needs (QEMU, busybox, a kernel), or check whether it is there
     Setup(setup::Args) => setup::run;
     /// List the built-in topologies, with one line each
     Topologies(topologies::Args) => topologies::run;

@@ -9,7 +9,7 @@ pub use measure::{Measured, Summary};
 use crate::job::{environment_with, working_directory, Job};
 use crate::kernel::{HugePages, Kernel};
 use crate::observer::{Delay, Options};
-use crate::session::{Ended, Ends, Lab};
+use crate::session::{Ended, Ends, Lab, Task};
 use crate::topology::Topology;
 use crate::watch::Watch;
 use crate::LabError;
@@ -96,6 +96,7 @@ impl Baseline {
             files: self.files.clone(),
             start: self.start.clone().filter(|_| contender.starts),
             beside: contender.beside.clone(),
+            observe: true,
             ..Job::default()
         };
         let observe = Options {
@@ -112,18 +113,21 @@ impl Baseline {
             files: self.tunes.clone(),
             ..Kernel::default()
         };
+        let task = Task {
+            job,
+            timeout: Some(self.timeout),
+            ends: Ends { input: None, output: Box::new(std::io::sink()), errors: (self.errors)() },
+            drops_files: true,
+        };
         let lab = Lab {
             topology: &self.topology,
             cpu_model: &self.cpu_model,
             kernel: &kernel,
-            job,
-            timeout: Some(self.timeout),
+            tasks: vec![task],
             observe: Some(observe),
             trace: None,
-            ends: Ends { input: None, output: Box::new(std::io::sink()), errors: (self.errors)() },
-            drops_files: true,
         };
-        let ended = lab.run(watch)?;
+        let (ended, _) = lab.run_one(watch)?;
         check(&ended, &contender.name)?;
         Ok(Measured::new(&ended, &self.topology))
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// What the guest says.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Message {
-    /// It is up and about to start the command.
+    /// It is up and waits for what to run.
     Ready,
     /// Something that the user should know.
     Note(String),
@@ -36,8 +36,8 @@ pub enum Message {
     Exit {
         /// With this status.
         status: u8,
-        /// Bytes that were written to its stdout and its stderr. The machine waits until it is told that they have
-        /// come.
+        /// Bytes that this and earlier jobs wrote to stdout and stderr. The machine waits for what to do next until the
+        /// host has read them.
         sent: [u64; 2],
     },
 }
@@ -80,6 +80,16 @@ impl Control {
     /// Passes a signal on to the command.
     pub fn signal(&mut self, number: i32) -> Result<(), LabError> {
         self.stream.write_all(format!("signal {number}\n").as_bytes()).map_err(gone)
+    }
+
+    /// Starts a job, counted from 0. Nothing of the one before is on its way any more.
+    pub fn run(&mut self, job: usize) -> Result<(), LabError> {
+        self.stream.write_all(format!("run {job}\n").as_bytes()).map_err(gone)
+    }
+
+    /// Ends all processes of the job that runs.
+    pub fn kill(&mut self) -> Result<(), LabError> {
+        self.stream.write_all(b"kill\n").map_err(gone)
     }
 
     /// Tells the guest that all it sent has come: it switches off.
@@ -171,6 +181,18 @@ mod tests {
         assert_eq!(control.next(short).unwrap(), Some(Message::Count("a".into(), 7)));
         assert_eq!(control.next(short).unwrap(), Some(Message::Exit { status: 3, sent: [10, 20] }));
         assert!(control.next(short).unwrap_err().to_string().contains("what"));
+    }
+
+    #[test]
+    fn the_guest_is_told_in_lines() {
+        let (mut guest, host) = UnixStream::pair().unwrap();
+        let mut control = Control::new(host);
+        control.run(7).and_then(|()| control.signal(15)).and_then(|()| control.kill()).unwrap();
+        control.end().unwrap();
+        drop(control);
+        let mut lines = String::new();
+        guest.read_to_string(&mut lines).unwrap();
+        assert_eq!(lines, "run 7\nsignal 15\nkill\nend\n");
     }
 
     #[test]

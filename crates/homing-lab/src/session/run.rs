@@ -1,4 +1,4 @@
-//! A machine being watched: its start, its command, signals, the time-out, and the end.
+//! A machine being watched: its start, its jobs, signals, time-outs, and the end.
 
 use super::pumps::Pumps;
 use super::{Ended, Held};
@@ -7,9 +7,8 @@ use crate::watch::Watch;
 use crate::LabError;
 use homing_linux::files::{self, Output, Over};
 use homing_linux::interrupts::Interrupts;
-use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How often the main loop looks for signals and the time-out.
@@ -18,6 +17,8 @@ const TICK: Duration = Duration::from_millis(100);
 const BOOT_PATIENCE: Duration = Duration::from_secs(600);
 /// The observer writes its report when the machine is switched off; on a busy host that takes a while.
 const END_PATIENCE: Duration = Duration::from_secs(60);
+/// A job that is ended has sent what it made after this time; a machine that has not hangs.
+const STOP_PATIENCE: Duration = Duration::from_secs(30);
 /// What timeout(1) exits with.
 const TIMED_OUT: u8 = 124;
 
@@ -26,16 +27,33 @@ pub struct Run<'i> {
     machine: Machine,
     control: Control,
     interrupts: &'i Interrupts,
-    timeout: Option<Duration>,
-    drops_files: bool,
     watch: &'i dyn Watch,
-    kernel: BTreeMap<String, u64>,
-    held: Option<Held>,
     begin: Instant,
-    /// How long it took until the command could start, once that is so.
+    /// How long it took until a command could start, once that is so.
     boot: Option<Duration>,
     /// Interrupts that were acted upon.
     seen: u32,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It runs jobs.
+    Up,
+    /// It was switched off, or ended by itself, before it was to.
+    Off,
+    /// It was told to end after its jobs.
+    Done,
+}
+
+/// A job that runs.
+struct Running {
+    begin: Instant,
+    timeout: Option<Duration>,
+    drops_files: bool,
+    /// When its processes were ended.
+    stopped: Option<Instant>,
+    ended: Ended,
 }
 
 impl<'i> Run<'i> {
@@ -44,27 +62,13 @@ impl<'i> Run<'i> {
         machine: Machine,
         control: Control,
         interrupts: &'i Interrupts,
-        timeout: Option<Duration>,
-        drops_files: bool,
         watch: &'i dyn Watch,
     ) -> Run<'i> {
-        let (kernel, begin) = (BTreeMap::new(), Instant::now());
-        Run {
-            machine,
-            control,
-            interrupts,
-            timeout,
-            drops_files,
-            watch,
-            kernel,
-            held: None,
-            begin,
-            boot: None,
-            seen: 0,
-        }
+        let (begin, state) = (Instant::now(), State::Up);
+        Run { machine, control, interrupts, watch, begin, boot: None, seen: 0, state }
     }
 
-    /// Waits until the command is about to start, or a signal has come.
+    /// Waits until a command can start, or a signal has come.
     ///
     /// # Errors
     /// If the machine ended before, or did not come up.
@@ -85,56 +89,103 @@ impl<'i> Run<'i> {
         Ok(())
     }
 
-    /// Follows the command to its end.
-    pub fn supervise(&mut self, pumps: &Pumps) -> Result<Ended, LabError> {
-        let (begin, mut boot, mut files) = (self.begin, self.boot, Vec::new());
+    /// From the start of the machine until a command could start.
+    pub fn boot_time(&self) -> Duration {
+        self.boot.unwrap_or_default()
+    }
+
+    /// Whether a job can be started: the machine is up, and no signal has come since it is.
+    pub fn goes_on(&self) -> bool {
+        self.is_up() && self.seen == 0
+    }
+
+    /// Whether it runs jobs.
+    pub fn is_up(&self) -> bool {
+        self.state == State::Up
+    }
+
+    /// Whether it ended after its jobs.
+    pub fn ended_well(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// No more is to be had of it.
+    pub fn give_up(&mut self) {
+        self.state = State::Off;
+    }
+
+    /// Switches it off after its jobs.
+    pub fn end(&mut self) -> Result<(), LabError> {
+        if self.is_up() {
+            self.state = State::Done;
+            self.control.end()?;
+            return self.machine.end(END_PATIENCE).map(drop);
+        }
+        self.machine.terminate().map(drop)
+    }
+
+    /// Runs a job and follows it to its end. The machine may be off afterwards.
+    ///
+    /// # Errors
+    /// If the machine ends by itself, or a file cannot be written here.
+    pub fn job(
+        &mut self,
+        number: usize,
+        timeout: Option<Duration>,
+        drops_files: bool,
+        pumps: &Pumps,
+    ) -> Result<Ended, LabError> {
+        let (begin, stopped, ended) = (Instant::now(), None, Ended::default());
+        let mut job = Running { begin, timeout, drops_files, stopped, ended };
+        if self.boot.is_some() {
+            self.control.run(number).map_err(|_| self.machine.died())?;
+        }
         loop {
             let message = match self.control.next(TICK) {
                 Ok(message) => message,
                 Err(_) => return Err(self.machine.died()),
             };
-            match message {
-                Some(Message::Ready) => boot = Some(begin.elapsed()),
-                Some(Message::Note(text)) => self.watch.say(&format!("in the guest: {text}")),
-                Some(Message::Count(name, number)) => {
-                    self.kernel.insert(name, number);
+            if let Some(Message::Exit { status, sent }) = message {
+                job.ended.ran = begin.elapsed();
+                job.ended.status = if job.stopped.is_some() { TIMED_OUT } else { status };
+                // Whoever reads the output may be slow; a signal ends the waiting, as it would have ended the command.
+                let seen = self.interrupts.count();
+                while !pumps.copied(sent) && self.interrupts.count() == seen {
+                    std::thread::sleep(Duration::from_millis(5));
                 }
-                Some(Message::Held { to_the_end, bytes }) => self.held(to_the_end, bytes),
-                Some(Message::File { .. }) if self.drops_files => {}
-                Some(Message::File { path, mode, bytes }) => {
-                    bring_back(&path, mode, &bytes)?;
-                    files.push(path);
-                }
-                Some(Message::Exit { status, sent }) => {
-                    let boot = boot.unwrap_or_default();
-                    let ran = begin.elapsed().saturating_sub(boot);
-                    // Whoever reads the output may be slow; a signal ends the waiting, as it would have ended the
-                    // command.
-                    let seen = self.interrupts.count();
-                    while !pumps.copied(sent) && self.interrupts.count() == seen {
-                        std::thread::sleep(Duration::from_millis(5));
-                    }
-                    self.control.end()?;
-                    self.machine.end(END_PATIENCE)?;
-                    return Ok(self.ended(status, files, boot, ran));
-                }
-                None => {}
+                return Ok(job.ended);
             }
-            if let Some(status) =
-                self.must_end(begin.elapsed().checked_sub(boot.unwrap_or(begin.elapsed())), boot.is_some())?
-            {
+            self.take(message, &mut job)?;
+            if let Some(status) = self.must_end(&mut job)? {
                 self.machine.terminate()?;
-                let ran = begin.elapsed().saturating_sub(boot.unwrap_or_default());
-                return Ok(self.ended(status, files, boot.unwrap_or_default(), ran));
+                self.state = State::Off;
+                job.ended.ran = begin.elapsed();
+                job.ended.status = status;
+                return Ok(job.ended);
             }
         }
     }
 
+    /// What comes while a job runs.
+    fn take(&mut self, message: Option<Message>, job: &mut Running) -> Result<(), LabError> {
+        match message {
+            Some(Message::Note(text)) => self.watch.say(&format!("in the guest: {text}")),
+            Some(Message::Count(name, number)) => drop(job.ended.kernel.insert(name, number)),
+            Some(Message::Held { to_the_end, bytes }) => self.held(to_the_end, bytes, job),
+            Some(Message::File { path, mode, bytes }) if !job.drops_files => {
+                bring_back(&path, mode, &bytes)?;
+                job.ended.files.push(path);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
     /// The command's memory comes from all nodes from now on, or never did.
-    fn held(&mut self, to_the_end: bool, bytes: u64) {
+    fn held(&mut self, to_the_end: bool, bytes: u64, job: &mut Running) {
         let until = self.begin.elapsed();
-        self.held = Some(Held { until_ms: (!to_the_end).then_some(until.as_millis() as u64), bytes });
-        let ran = until.saturating_sub(self.boot.unwrap_or_default()).as_secs_f64();
+        job.ended.held = Some(Held { until_ms: (!to_the_end).then_some(until.as_millis() as u64), bytes });
+        let ran = job.begin.elapsed().as_secs_f64();
         let mib = bytes as f64 / f64::from(1 << 20);
         self.watch.say(&match to_the_end {
             false => format!("--start-on: after {ran:.1} s memory comes from all nodes ({mib:.1} MiB in use)"),
@@ -144,26 +195,31 @@ impl<'i> Run<'i> {
         });
     }
 
-    fn ended(&mut self, status: u8, files: Vec<PathBuf>, boot: Duration, ran: Duration) -> Ended {
-        let kernel = std::mem::take(&mut self.kernel);
-        Ended { status, files, boot, ran, observed: None, held: self.held, kernel }
-    }
-
-    /// The first signal is the command's, once it runs; the second ends the machine, as does the time-out.
-    fn must_end(&mut self, ran: Option<Duration>, booted: bool) -> Result<Option<u8>, LabError> {
+    /// The first signal is the command's, once it runs; the second ends the machine. The time-out ends the job, and the
+    /// machine if that does not end it. A status if the machine must end.
+    fn must_end(&mut self, job: &mut Running) -> Result<Option<u8>, LabError> {
         let count = self.interrupts.count();
         if count > self.seen {
             let signal = self.interrupts.last();
-            if self.seen > 0 || !booted {
+            if self.seen > 0 || self.boot.is_none() {
                 return Ok(Some(128 + signal as u8));
             }
             self.seen = count;
             self.control.signal(signal)?;
         }
-        let Some(timeout) = self.timeout else { return Ok(None) };
-        if ran.is_some_and(|ran| ran >= timeout) {
-            self.watch.say(&format!("the command ran longer than {timeout:?}: the machine was switched off"));
-            return Ok(Some(TIMED_OUT));
+        match (job.stopped, job.timeout) {
+            (None, Some(timeout)) if job.begin.elapsed() >= timeout => {
+                self.watch.say(&format!("the command ran longer than {timeout:?}: it was ended"));
+                self.control.kill()?;
+                job.stopped = Some(Instant::now());
+            }
+            (Some(stopped), _) if stopped.elapsed() >= STOP_PATIENCE => {
+                self.watch.say(&format!(
+                    "the job's processes did not end within {STOP_PATIENCE:?}: the machine was switched off"
+                ));
+                return Ok(Some(TIMED_OUT));
+            }
+            _ => {}
         }
         Ok(None)
     }

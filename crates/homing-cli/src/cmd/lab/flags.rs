@@ -4,11 +4,11 @@
 use crate::names;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use homing_core::ids::parse_bytes;
+pub use homing_lab::batch::duration;
 use homing_lab::kernel::{Balancing, HugePages, Kernel};
 use homing_lab::observer::Delay;
 use homing_lab::topology::{memory, Size, Topology};
 use homing_lab::LabError;
-use std::time::Duration;
 
 /// The machine.
 #[derive(clap::Args, Clone, Debug)]
@@ -109,19 +109,6 @@ impl KernelArgs {
 /// A size.
 pub fn bytes(text: &str) -> Result<u64, String> {
     parse_bytes(text).ok_or_else(|| format!("`{text}`: expected a size such as 128K or 1M"))
-}
-
-/// A duration such as `500ms`, `90s` or `5m`.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let expected = || format!("`{text}`: expected a duration such as 500ms, 90s or 5m");
-    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-    let number: u64 = digits.parse().map_err(|_| expected())?;
-    match unit {
-        "ms" => Ok(Duration::from_millis(number)),
-        "s" => Ok(Duration::from_secs(number)),
-        "m" => Ok(Duration::from_secs(60 * number)),
-        _ => Err(expected()),
-    }
 }
 
 /// A number above 0.

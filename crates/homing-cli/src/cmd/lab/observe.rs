@@ -16,12 +16,9 @@ use std::time::Duration;
 /// Version of the JSON.
 const SCHEMA: u32 = 1;
 
-/// The observer's options.
+/// What is counted: the same for all that runs in a machine.
 #[derive(clap::Args, Clone, Debug)]
-pub struct ObserveArgs {
-    /// Count every access of the program by CPU and home node; write the counts as JSON, or as CSV if the name ends so
-    #[arg(long, value_name = "FILE")]
-    observe: Option<PathBuf>,
+pub struct CountArgs {
     /// Length of the intervals in which the counts are also given
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "100ms")]
     interval: Duration,
@@ -31,9 +28,6 @@ pub struct ObserveArgs {
     /// Count by page, too, which gives the bound for placements without moves
     #[arg(long)]
     pages: bool,
-    /// Write where the program's pages were, for `homing simulate --placement file:FILE`
-    #[arg(long, value_name = "FILE", requires = "pages")]
-    placement_out: Option<PathBuf>,
     /// Count the kernel's accesses in the program's address spaces, too
     #[arg(long)]
     with_kernel: bool,
@@ -48,6 +42,42 @@ pub struct ObserveArgs {
     /// Plug the monitor card in, which programs of the guest can use (docs/monitor-card.md)
     #[arg(long)]
     card: bool,
+}
+
+impl CountArgs {
+    /// The observer's options; `None` if there is nothing to observe: nothing is `wanted`, and the machine has no part
+    /// that needs it.
+    pub fn options(&self, wanted: bool) -> Option<Options> {
+        (wanted || self.slows()).then_some(Options {
+            every: self.interval,
+            kernel: self.with_kernel,
+            pages: self.pages,
+            marked: self.marked,
+            all: self.all_processes,
+            cache: self.cache,
+            delay: self.delay.delay(),
+            card: self.card,
+            physical: false,
+        })
+    }
+
+    /// Whether programs notice the observer: by delays, or by the card.
+    pub fn slows(&self) -> bool {
+        self.delay.delay().is_some() || self.card
+    }
+}
+
+/// The observer's options for one command.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ObserveArgs {
+    /// Count every access of the program by CPU and home node; write the counts as JSON, or as CSV if the name ends so
+    #[arg(long, value_name = "FILE")]
+    observe: Option<PathBuf>,
+    #[command(flatten)]
+    counts: CountArgs,
+    /// Write where the program's pages were, for `homing simulate --placement file:FILE`
+    #[arg(long, value_name = "FILE", requires = "pages")]
+    placement_out: Option<PathBuf>,
     /// Write all that is counted as a trace, for `homing simulate`; its threads are the machine's CPUs
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -59,22 +89,8 @@ pub struct ObserveArgs {
 impl ObserveArgs {
     /// The observer's options; `None` if there is nothing to observe.
     pub fn options(&self) -> Option<Options> {
-        let wanted = self.observe.is_some()
-            || self.placement_out.is_some()
-            || self.delay.delay().is_some()
-            || self.card
-            || self.trace.is_some();
-        wanted.then_some(Options {
-            every: self.interval,
-            kernel: self.with_kernel,
-            pages: self.pages,
-            marked: self.marked,
-            all: self.all_processes,
-            cache: self.cache,
-            delay: self.delay.delay(),
-            card: self.card,
-            physical: self.physical,
-        })
+        let wanted = self.observe.is_some() || self.placement_out.is_some() || self.trace.is_some();
+        self.counts.options(wanted).map(|options| Options { physical: self.physical, ..options })
     }
 
     /// Where the trace goes.
@@ -82,13 +98,10 @@ impl ObserveArgs {
         self.trace.as_deref().map(TraceFile::new)
     }
 
-    /// Refuses files that cannot be written before anything is started. Pipes and devices are left alone: their readers
-    /// would see an end.
+    /// Refuses files that cannot be written before anything is started.
     pub fn check(&self) -> anyhow::Result<()> {
-        let observed = self.observe.iter().map(|path| (path, counts(path)));
-        let all = observed.chain(self.placement_out.iter().map(|path| (path, Over::Texts)));
-        let mut files = all.filter(|(path, _)| path.metadata().map_or(true, |facts| facts.is_file()));
-        Ok(files.try_for_each(|(path, over)| Output::create(path, over).map(drop))?)
+        self.observe.iter().try_for_each(|path| check(path))?;
+        self.placement_out.iter().try_for_each(|path| check_file(path, Over::Texts))
     }
 
     /// Writes the counts where they were asked for, and shows them on stderr: stdout is the program's.
@@ -97,23 +110,40 @@ impl ObserveArgs {
             files::write(path, Over::Texts, placement(observed))?;
         }
         let Some(path) = &self.observe else { return Ok(()) };
-        if counts(path) == Over::Texts {
-            files::write(path, Over::Texts, csv(observed)?)?;
-        } else {
-            let mut value = json(observed, topology);
-            value["kernel"] = json!(ended.kernel);
-            if let Some(held) = ended.held {
-                value["start_on"] = json!(held);
-            }
-            let text = serde_json::to_string_pretty(&value)?;
-            files::write(path, Over::Json, text + "\n")?;
-        }
+        write(path, observed, topology, ended)?;
         errln!("{}", table(observed));
         if !observed.complete {
             errln!("homing: warning: the machine ended before the observer's report did: the last interval is missing");
         }
         Ok(())
     }
+}
+
+/// Refuses a file of counts that cannot be written.
+pub fn check(path: &Path) -> anyhow::Result<()> {
+    check_file(path, counts(path))
+}
+
+/// Pipes and devices are left alone: their readers would see an end.
+fn check_file(path: &Path, over: Over) -> anyhow::Result<()> {
+    match path.metadata().map_or(true, |facts| facts.is_file()) {
+        true => Ok(Output::create(path, over).map(drop)?),
+        false => Ok(()),
+    }
+}
+
+/// Writes the counts of a job.
+pub fn write(path: &Path, observed: &Observed, topology: &Topology, ended: &Ended) -> anyhow::Result<()> {
+    if counts(path) == Over::Texts {
+        return Ok(files::write(path, Over::Texts, csv(observed)?)?);
+    }
+    let mut value = json(observed, topology);
+    value["kernel"] = json!(ended.kernel);
+    if let Some(held) = ended.held {
+        value["start_on"] = json!(held);
+    }
+    let text = serde_json::to_string_pretty(&value)?;
+    Ok(files::write(path, Over::Json, text + "\n")?)
 }
 
 /// The kind of the file of counts: a table where the name says so, else JSON.

@@ -7,7 +7,7 @@ use super::{own_streams, Stderr};
 use crate::exit::{Code, Result};
 use clap::ValueHint;
 use homing_lab::job::{check_files, environment_with, working_directory, Job};
-use homing_lab::session::Lab;
+use homing_lab::session::{Lab, Task};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -71,27 +71,26 @@ pub fn run(args: Args) -> Result {
         results: args.result.clone(),
         start: args.start_on.clone(),
         beside: args.beside.clone(),
+        observe: args.observe.options().is_some(),
         ..Job::default()
     };
     let mut trace = args.observe.trace();
+    let task = Task { job, timeout: args.timeout, ends: own_streams(), drops_files: false };
     let lab = Lab {
         topology: &topology,
         cpu_model: args.machine.cpu_model(),
         kernel: &kernel,
-        job,
-        timeout: args.timeout,
+        tasks: vec![task],
         observe: args.observe.options(),
         trace: trace.as_mut().map(|trace| trace as _),
-        ends: own_streams(),
-        drops_files: false,
     };
-    let ended = lab.run(&Stderr)?;
+    let (ended, boot) = lab.run_one(&Stderr)?;
     let references = trace.map(TraceFile::finish).transpose()?;
     if let Some(observed) = &ended.observed {
         args.observe.show(observed, &topology, &ended)?;
     }
     if args.verbose {
-        let (boot, ran) = (ended.boot.as_secs_f64(), ended.ran.as_secs_f64());
+        let (boot, ran) = (boot.as_secs_f64(), ended.ran.as_secs_f64());
         errln!("homing: lab {}: up after {boot:.1} s, the command ran {ran:.1} s", topology.name);
         if let Some(references) = references {
             errln!("homing: the trace has {references} references");

@@ -1,8 +1,8 @@
-//! `homing lab setup`: installs what the lab needs, by `lab/setup.sh`.
+//! `homing lab setup`: installs what the lab needs, by `lab/setup.sh`, or checks whether it is there.
 
 use crate::exit::{Code, Result};
 use anyhow::Context;
-use homing_lab::parts;
+use homing_lab::parts::{self, Parts};
 
 /// Arguments of `homing lab setup`.
 #[derive(clap::Args, Debug)]
@@ -11,10 +11,18 @@ use homing_lab::parts;
     where its own are \
 too old; the kernel is only unpacked, into the directory that HOMING_LAB_CACHE names [default: ~/.cache/homing/lab]."
 )]
-pub struct Args {}
+pub struct Args {
+    /// Only check whether a lab can run here: ends with 0, or with 3 and what is missing
+    #[arg(long)]
+    check: bool,
+}
 
-/// Installs.
-pub fn run(_args: Args) -> Result {
+/// Installs, or checks.
+pub fn run(args: Args) -> Result {
+    if args.check {
+        Parts::find()?;
+        return Ok(Code::OK);
+    }
     let script = parts::setup_script()?;
     let status = std::process::Command::new(&script)
         .env("HOMING_LAB_CACHE", parts::cache_directory())

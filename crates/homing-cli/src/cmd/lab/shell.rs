@@ -4,7 +4,7 @@ use super::flags::{KernelArgs, MachineArgs};
 use super::{own_streams, Stderr};
 use crate::exit::{self, Code, Result};
 use homing_lab::job::{check_files, environment, working_directory, Job};
-use homing_lab::session::Lab;
+use homing_lab::session::{Lab, Task};
 use homing_linux::terminal::Saved;
 use std::path::PathBuf;
 
@@ -44,16 +44,14 @@ pub fn run(args: Args) -> Result {
         ..Job::default()
     };
     let kernel = args.kernel.kernel();
+    let task = Task { job, timeout: None, ends: own_streams(), drops_files: false };
     let lab = Lab {
         topology: &topology,
         cpu_model: args.machine.cpu_model(),
         kernel: &kernel,
-        job,
-        timeout: None,
+        tasks: vec![task],
         observe: None,
         trace: None,
-        ends: own_streams(),
-        drops_files: false,
     };
-    Ok(Code(lab.run(&Stderr)?.status))
+    Ok(Code(lab.run_one(&Stderr)?.0.status))
 }
