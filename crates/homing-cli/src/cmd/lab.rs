@@ -7,7 +7,7 @@ mod observe;
 mod run;
 mod setup;
 mod shell;
-mod topologies;
+pub mod topologies;
 mod trace_file;
 
 use crate::exit::Result;

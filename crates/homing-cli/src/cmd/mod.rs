@@ -36,6 +36,7 @@ pub mod diff;
 pub mod doctor;
 pub mod flags;
 pub mod lab;
+pub mod list;
 pub mod live;
 pub mod machines;
 pub mod manual;
@@ -102,6 +103,8 @@ commands! {
     Refine(refine::Args) in Lab => refine::run;
     /// Look into traces and make new ones of them
     Trace(trace::Args) in LookInto => trace::run;
+    /// List machine models, policies, monitors, topologies or managers
+    List(list::Args) in LookInto => list::run;
     /// List the machine models, with one line each
     Machines(machines::Args) in LookInto => machines::run;
     /// List the placement policies, with one line each

@@ -2,6 +2,7 @@
 
 use super::streams::Stream;
 use super::*;
+use crate::format::BlockKind;
 use crate::wire::Flavour;
 use homing_wire::{op, word as control};
 

@@ -1,7 +1,7 @@
 //! `homing sched`: several parallel jobs on one machine, processors and pages decided together (docs/scheduling.md).
 
 mod guard;
-mod managers;
+pub mod managers;
 mod model;
 mod partitions;
 mod picture;
