@@ -42,7 +42,7 @@ fn help_lists_each_subcommand_once_in_its_group() {
     assert_eq!(of("Compare"), "compare optimal simulate study sched reproduce");
     assert_eq!(of("Live"), "run attach top daemon evacuate restore rset replay bench doctor");
     assert_eq!(of("Lab"), "lab refine");
-    assert_eq!(of("Look into"), "trace machines policies monitors");
+    assert_eq!(of("Look into"), "trace list machines policies monitors");
     // Each has a line of its own, and each that can be called is listed: clap's own list is in the script for fish.
     let script = homing(&["completions", "fish"]);
     let called = script.lines().filter(|line| line.contains("__fish_homing_needs_command\" -f -a"));

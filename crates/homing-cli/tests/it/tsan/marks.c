@@ -1,5 +1,5 @@
 /* Five iterations of two phases over two arrays, the first used from either end in turn. */
-#include "../../../../include/homing.h"
+#include "../../../../../include/homing.h"
 
 enum { ITEMS = 4096 };
 static double from[ITEMS], to[ITEMS];
