@@ -40,8 +40,8 @@ part record 40 tests/workloads_record.sh
 part why 120 tests/why.sh
 part cachegrind 40 tests/cachegrind.sh
 part lab 200 tests/lab.sh
-part live 480 tests/live.sh
-part runtime 90 tests/runtime.sh
+part live 600 tests/live.sh
+part runtime 150 tests/runtime.sh
 part safety 120 tests/safety.sh
 part protect 60 tests/protect.sh
 part rset 40 tests/rset.sh

