@@ -1,11 +1,9 @@
 //! Runs the fuzz targets on their corpus and on random mutations of it, with the stable toolchain.
 
-#[path = "../../../../fuzz/smoke.rs"]
-mod smoke;
 #[path = "../../../../fuzz/targets/machines.rs"]
 mod targets;
 
-use smoke::{corpus, smoke};
+use crate::smoke::{corpus, smoke};
 
 #[test]
 fn machine() {

@@ -1,12 +1,10 @@
 //! Runs the fuzz targets of what the kernel, the lab, external policies and users hand in on their corpus and on random
 //! mutations of it, with the stable toolchain.
 
-#[path = "../../../../fuzz/smoke.rs"]
-mod smoke;
 #[path = "../../../../fuzz/targets/parsers.rs"]
 mod targets;
 
-use smoke::{corpus, smoke};
+use crate::smoke::{corpus, smoke};
 
 #[test]
 fn perf() {

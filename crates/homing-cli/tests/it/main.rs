@@ -1,5 +1,7 @@
 //! Tests of the program as its users run it. One binary: each more would be linked with the whole program.
 
+#[path = "../../../../fuzz/smoke.rs"]
+mod smoke;
 mod support;
 mod tsan;
 
