@@ -1,6 +1,6 @@
 //! How quick the simulated caches and TLBs are on one core, decoding apart. Prints a table of million references a
-//! second and nanoseconds a reference: `cargo bench -p homing-benches --bench hierarchy [-- TRACE...]`. Without traces it
-//! makes streams: a gather as sparse matrices have it, private strides, and random references to 2 GiB.
+//! second and nanoseconds a reference: `cargo bench -p homing-benches --bench hierarchy [-- TRACE...]`. Without traces
+//! it makes streams: a gather as sparse matrices have it, private strides, and random references to 2 GiB.
 
 use homing_core::cache::{Addresses, Colours, Hierarchy, HierarchyShape, Shape, Sink, Transaction};
 use homing_core::ids::{Cpu, PageSize, Thread};

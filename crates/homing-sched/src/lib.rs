@@ -3,10 +3,10 @@
 //!
 //! A queue ([`workload`], [`swf`]) hands jobs of [`app`]lications to a CPU [`manager`], which gives them processors,
 //! helped by what [`measure`] finds of their speed-up at run time. [`simulate`] plays that on a machine whose memory
-//! makes jobs slower the farther away and the more crowded their pages are, with a page policy of [`homing_core::policy`]
-//! moving them; [`outcome`] is what came of it. Managers read no clock and start nothing, as policies do: through
-//! [`driver`] the same code decides for real processes. A machine can be divided into [`partition`]s with managers of
-//! their own.
+//! makes jobs slower the farther away and the more crowded their pages are, with a page policy of
+//! [`homing_core::policy`] moving them; [`outcome`] is what came of it. Managers read no clock and start nothing, as
+//! policies do: through [`driver`] the same code decides for real processes. A machine can be divided into
+//! [`partition`]s with managers of their own.
 //!
 //! To add a manager: write a file beside [`manager::equipartition`], headed by its source, and add a line to
 //! [`manager::table`].

@@ -1,6 +1,6 @@
 //! What a scan does to a page, and what a hint fault is: one definition for the live session's simulation
-//! (`homing_session::simulated`), the scanner at a fixed rate ([`crate::monitor::hints`]) and the kernel's own balancing
-//! ([`crate::policy::linux`]). They differ in when they scan, in how much, and in what they make of a fault.
+//! (`homing_session::simulated`), the scanner at a fixed rate ([`crate::monitor::hints`]) and the kernel's own
+//! balancing ([`crate::policy::linux`]). They differ in when they scan, in how much, and in what they make of a fault.
 //!
 //! A scan walks over the address space and takes the mappings of pages away. The next access to such a page faults,
 //! whoever makes it, and maps the page again for all (Linux, kernel/sched/fair.c: `task_numa_work`; mm/memory.c:

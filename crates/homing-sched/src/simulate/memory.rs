@@ -2,9 +2,9 @@
 //!
 //! A job's data is cut into 64 bands by address, of which p threads use 64 / p each, and eight parts that all threads
 //! use. One page stands for all of a band: it has the misses of one page, so that the policy sees what it would see of
-//! each, and its move costs that of all. The policy is one of [`homing_core::policy`], driven by [`homing_core::engine`] as
-//! everywhere; it gets the counts of each interval as profiles, and is told which threads a manager moved to another
-//! node. No band belongs to two threads, since few of the real pages do.
+//! each, and its move costs that of all. The policy is one of [`homing_core::policy`], driven by
+//! [`homing_core::engine`] as everywhere; it gets the counts of each interval as profiles, and is told which threads a
+//! manager moved to another node. No band belongs to two threads, since few of the real pages do.
 
 use super::super::app::Init;
 use super::super::layout::{Hardware, Layout};

@@ -1,8 +1,8 @@
 //! How fast jobs go on, given where their threads and pages are.
 //!
 //! A thread's miss waits for the latency between its node and the page's, and queues at the page's memory. A memory
-//! that is busy for b of each line and serves n of them a second has the utilisation u = n b, and a request waits
-//! b u / (2 (1 - u)) there (M/D/1, as in [`homing_core::time`]). How many come depends on how long they wait: the waits are
+//! that is busy for b of each line and serves n of them a second has the utilisation u = n b, and a request waits b u /
+//! (2 (1 - u)) there (M/D/1, as in [`homing_core::time`]). How many come depends on how long they wait: the waits are
 //! found by iteration from the last ones. Above u = 0.95 the curve goes on along its tangent, so that every load has
 //! one solution.
 

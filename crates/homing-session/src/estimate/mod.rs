@@ -1,7 +1,8 @@
 //! From hint faults to what a policy is told: one model of a hint fault, without I/O.
 //!
-//! A scan takes the mappings of pages away; the next access to such a page is a *hint fault* ([`homing_core::monitor::mapping`]). It says who
-//! came first after the scan, not who came later, nor how often. So a fault is taken as evidence, in three steps:
+//! A scan takes the mappings of pages away; the next access to such a page is a *hint fault*
+//! ([`homing_core::monitor::mapping`]). It says who came first after the scan, not who came later, nor how often. So a
+//! fault is taken as evidence, in three steps:
 //!
 //! 1. **How often** ([`bursts`]): a fault soon after the scan stands for several *bursts* of use until the next scan,
 //!    a late one for one. A burst is as much use as makes a move worth it.

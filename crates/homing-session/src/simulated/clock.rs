@@ -1,5 +1,5 @@
-//! The session's time in a simulation: modelled ([`homing_core::time`]), reference by reference. What a stretch of the trace
-//! took says how fast the next one goes by.
+//! The session's time in a simulation: modelled ([`homing_core::time`]), reference by reference. What a stretch of the
+//! trace took says how fast the next one goes by.
 
 use homing_core::ids::Micros;
 
