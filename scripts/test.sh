@@ -37,18 +37,18 @@ part cross 60 scripts/cross.sh
 part cargo 500 cargo test --release --locked --no-fail-fast
 part workloads 40 workloads/test.sh
 part record 40 tests/workloads_record.sh
-part why 120 tests/why.sh
+part why 150 tests/why.sh
 part cachegrind 40 tests/cachegrind.sh
 part lab 200 tests/lab.sh
 part live 600 tests/live.sh
 part runtime 150 tests/runtime.sh
-part safety 120 tests/safety.sh
-part protect 60 tests/protect.sh
+part safety 150 tests/safety.sh
+part protect 80 tests/protect.sh
 part rset 40 tests/rset.sh
 part sched 90 tests/sched.sh
 part slurm 60 tests/slurm.sh
 part unit 20 tests/unit.sh
-part page 120 ui/run-tests.sh
+part page 150 ui/run-tests.sh
 part deny 120 scripts/deny.sh
 
 printf '\n%d parts in %d s\n%d passed, %d failed\n' "$parts" $((SECONDS - started)) $((parts - ${#failed[@]})) ${#failed[@]}
