@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     fn error(text: &str) -> String {
-        parse(text, Path::new("/work")).unwrap_err()
+        parse(text, Path::new("/base")).unwrap_err()
     }
 
     #[test]
@@ -169,15 +169,15 @@ mod tests {
                     env = { OMP_NUM_THREADS = \"8\" }\nresults = [\"out\", \"/x\"]\nstart-on = \"0\"\n\
                     directory = \"own\"\nobserve = \"counts.json\"\noutput = \"../a.out\"\nbeside = [\"numad\"]\n\
                     [[job]]\nname = \"b\"\ncommand = [\"true\"]\nfiles = [\"/proc/self\"]\n";
-        let jobs = parse(text, Path::new("/work")).unwrap();
+        let jobs = parse(text, Path::new("/base")).unwrap();
         let (a, b) = (&jobs[0], &jobs[1]);
         assert_eq!((a.name.as_str(), a.timeout, a.command.len()), ("a", Some(Duration::from_secs(90)), 3));
-        assert_eq!(a.directory, Path::new("/work/own"));
-        assert_eq!(a.results, [PathBuf::from("/work/own/out"), "/x".into()]);
-        assert_eq!(a.observe.as_deref(), Some(Path::new("/work/own/counts.json")));
-        assert_eq!(a.output.as_deref(), Some(Path::new("/work/a.out")));
+        assert_eq!(a.directory, Path::new("/base/own"));
+        assert_eq!(a.results, [PathBuf::from("/base/own/out"), "/x".into()]);
+        assert_eq!(a.observe.as_deref(), Some(Path::new("/base/own/counts.json")));
+        assert_eq!(a.output.as_deref(), Some(Path::new("/base/a.out")));
         assert_eq!((a.environment["OMP_NUM_THREADS"].as_str(), a.start_on.as_deref()), ("8", Some("0")));
-        assert_eq!((b.directory.as_path(), b.timeout, b.errors.as_ref()), (Path::new("/work"), None, None));
+        assert_eq!((b.directory.as_path(), b.timeout, b.errors.as_ref()), (Path::new("/base"), None, None));
     }
 
     #[test]
@@ -191,10 +191,10 @@ mod tests {
         assert!(error("[[job]]\nname = \"a\"\ncommand = []\n").contains("line 1: job `a`: command: expected"));
         assert!(error(&job("").repeat(2)).contains("line 7: job `a`: another job has this name"));
         let absent = error(&job("files = [\"absent\"]"));
-        assert!(absent.contains("line 2: job `a`: files: /work/absent: no such file"), "{absent}");
+        assert!(absent.contains("line 2: job `a`: files: /base/absent: no such file"), "{absent}");
         assert!(error(&job("timeout = \"1 day\"")).contains("timeout: `1 day`: expected a duration"));
         assert!(error(&job("env = { \"A=B\" = \"\" }")).contains("expected the name of a variable"));
-        assert!(error(&job("output = \"o\"\nerrors = \"o\"")).contains("/work/o is written twice"));
+        assert!(error(&job("output = \"o\"\nerrors = \"o\"")).contains("/base/o is written twice"));
         assert!(error(&job("").replace("\"a\"", "\"\"")).contains("expected a name of one line"));
     }
 
