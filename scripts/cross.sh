@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The crates that have code for an architecture compile for aarch64, too: `cargo check` for that target. Rust only: the C of dependencies needs a cross
-# compiler and plays no part in whether Rust compiles, so `true` stands in for one.
+# The crates that have code for an architecture compile for aarch64, too: `cargo check` for that target. Rust only: the C
+# of dependencies needs a cross compiler and plays no part in whether Rust compiles, so `true` stands in for one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=aarch64-unknown-linux-gnu

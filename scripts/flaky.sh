@@ -10,15 +10,14 @@ trap 'for pid in "${busy[@]}"; do kill "$pid"; done; rm -rf "$logs"' EXIT
 
 # The command that runs the tests of a file; nothing for other files.
 command_of() {
-  local file=$1 crate module
-  crate=$(cut -d/ -f2 <<<"$file")
+  local file=$1 module
   case $file in
     crates/*/tests/it/*.rs) echo "cargo test -q --release --test it -- $(basename "$file" .rs)::" ;;
     crates/*/tests/*.rs) echo "cargo test -q --release --test $(basename "$file" .rs)" ;;
     crates/*/src/*.rs)
       grep -q '#\[test\]' "$file" || return
       module=${file#crates/*/src/} module=${module%.rs} module=${module%/mod}
-      echo "cargo test -q --release -p $crate --lib --bins -- ${module//\//::}" ;;
+      echo "cargo test -q --release --lib --bins -- ${module//\//::}::" ;;
     tests/*.sh) grep -q "part .*$file" scripts/test.sh && echo "$file" ;;
   esac
 }

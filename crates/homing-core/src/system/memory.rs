@@ -48,7 +48,7 @@ pub struct Books {
 pub struct Watch<'a, M> {
     /// The monitor.
     pub monitor: M,
-    /// What it has reported since it was last asked.
+    /// Its reports since they were last taken.
     pub reports: Reports,
     /// Time of the first reference of the stretch.
     first: Time,

@@ -4,9 +4,9 @@
 //! can see in time whether a thread is about to enter the kernel. There are two ways that avoid it.
 //!
 //! * A timer of the thread's CPU time ([`Timers`]). The tick that finds it expired adds work for the thread, which the
-//!   kernel does on the thread's way to user mode (`CONFIG_POSIX_CPU_TIMERS_TASK_WORK`, which every x86-64 kernel with
-//!   `PR_SET_SYSCALL_USER_DISPATCH` has). That wakes no call (`TWA_RESUME`). The work sends the signal, to the thread
-//!   itself, once its call is over. It takes a tick in which the thread runs: 4 ms at 250 Hz.
+//!   kernel does on the thread's way to user mode (`CONFIG_POSIX_CPU_TIMERS_TASK_WORK`, which x86-64 selects: read in
+//!   the source of Linux 6.18, and tried there). That wakes no call (`TWA_RESUME`). The work sends the signal, to the
+//!   thread itself, once its call is over. It takes a tick in which the thread runs: 4 ms at 250 Hz.
 //! * A signal at once ([`at_once`]), where the kernel stops the thread's calls and the thread has been outside of all
 //!   calls since then.
 
