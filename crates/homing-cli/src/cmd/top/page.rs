@@ -34,6 +34,24 @@ pub fn run(observer: Observer, app: &mut App, interval: Duration) -> anyhow::Res
     let caught = Interrupts::catch().context("cannot catch signals")?;
     let (orders, looks) = start(observer, app.only.clone());
     let mut terminal = Terminal(ManuallyDrop::new(ratatui::try_init().context("cannot use the terminal")?));
+    let ended = follow(&mut terminal, app, interval, &caught, &orders, &looks);
+    // A terminal can go away at any time, also between a check and a write, and then that write fails.
+    if homing_linux::terminal::is_gone() {
+        Ok(())
+    } else {
+        ended
+    }
+}
+
+/// Draws what looks tell and answers keys, until the page ends.
+fn follow(
+    terminal: &mut Terminal,
+    app: &mut App,
+    interval: Duration,
+    caught: &Interrupts,
+    orders: &Sender<Wanted>,
+    looks: &Receiver<Look>,
+) -> anyhow::Result<()> {
     let events = events();
     let mut next = Instant::now();
     let mut asked = false;
