@@ -87,8 +87,6 @@ pub struct Kernel {
     pub variables: Vec<(String, String)>,
     /// Further files of the guest's /proc or /sys, and what is written to them.
     pub files: Vec<(String, String)>,
-    /// Words for its command line.
-    pub words: Vec<String>,
 }
 
 impl Kernel {

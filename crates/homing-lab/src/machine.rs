@@ -41,8 +41,6 @@ pub struct Settings<'a> {
     pub topology: &'a Topology,
     /// QEMU's CPU model.
     pub cpu_model: &'a str,
-    /// More words for the kernel's command line.
-    pub kernel_words: &'a [String],
     /// What to observe, and where the trace goes.
     pub observe: Option<(&'a Options, Option<OwnedFd>)>,
     /// Whether the terminal is the guest's console.

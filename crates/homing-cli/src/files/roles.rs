@@ -154,7 +154,6 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("*", "source", NoFile),
     ("*", "filter", NoFile),
     ("*", "cpu_model", NoFile),
-    ("*", "kernel_arg", NoFile),
     ("*", "start_on", NoFile),
     ("*", "beside", NoFile),
     ("*", "env", NoFile),

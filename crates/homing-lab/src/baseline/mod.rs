@@ -127,7 +127,7 @@ impl Baseline {
             observe: Some(observe),
             trace: None,
         };
-        let (ended, _) = lab.run_one(watch)?;
+        let ended = lab.run_one(watch)?;
         check(&ended, &contender.name)?;
         Ok(Measured::new(&ended, &self.topology))
     }

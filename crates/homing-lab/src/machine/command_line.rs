@@ -32,7 +32,6 @@ pub(super) fn arguments(settings: &Settings<'_>, ports: &Ports, observer: Option
     // is wrong by a factor of 20 now and then.
     #[cfg(target_arch = "x86_64")]
     kernel_line.push_str(&format!(" tsc_early_khz={}", homing_linux::clock::time_stamps_khz()));
-    settings.kernel_words.iter().for_each(|word| kernel_line.push_str(&format!(" {word}")));
     let topology = numa(settings, &mut kernel_line);
     add(&["-append", &kernel_line]);
     add(&["-chardev", &format!("socket,id=console,fd={}", ports.console), "-serial", "chardev:console"]);
@@ -160,7 +159,6 @@ mod tests {
             parts: &parts,
             topology: &topology,
             cpu_model: "Nehalem",
-            kernel_words: &[],
             observe: None,
             shell: false,
         };

@@ -117,10 +117,10 @@ impl Lab<'_> {
     ///
     /// # Errors
     /// If a part is missing, or the machine does not start or ends before the command.
-    pub fn run_one(self, watch: &dyn Watch) -> Result<(Ended, Duration), LabError> {
-        let Outcomes { boot, mut jobs, failure } = self.run(watch)?;
+    pub fn run_one(self, watch: &dyn Watch) -> Result<Ended, LabError> {
+        let Outcomes { mut jobs, failure, .. } = self.run(watch)?;
         match (jobs.pop(), failure) {
-            (Some(Outcome::Ended(ended)), _) => Ok((*ended, boot)),
+            (Some(Outcome::Ended(ended)), _) => Ok(*ended),
             (_, Some(failure)) => Err(failure),
             _ => Err(LabError::Failed("the command was not run".into())),
         }
@@ -234,7 +234,6 @@ impl Lab<'_> {
             parts,
             topology,
             cpu_model: self.cpu_model,
-            kernel_words: &self.kernel.words,
             observe: self.observe.as_ref().map(|options| (options, trace)),
             shell: self.tasks.iter().any(|task| task.job.shell),
         };

@@ -84,9 +84,6 @@ pub struct KernelArgs {
     /// Write to a file of the guest's /proc or /sys before the command starts
     #[arg(long, value_name = "FILE=VALUE", value_parser = assignment)]
     tune: Vec<(String, String)>,
-    /// Add a word to the kernel's command line
-    #[arg(long, value_name = "WORD")]
-    kernel_arg: Vec<String>,
 }
 
 /// One of these names.
@@ -101,8 +98,8 @@ pub fn named<T: Copy + Send + Sync + 'static>(
 impl KernelArgs {
     /// What they say.
     pub fn kernel(&self) -> Kernel {
-        let KernelArgs { balancing, thp, sysctl, tune, kernel_arg } = self.clone();
-        Kernel { balancing, huge_pages: thp, variables: sysctl, files: tune, words: kernel_arg }
+        let KernelArgs { balancing, thp, sysctl, tune } = self.clone();
+        Kernel { balancing, huge_pages: thp, variables: sysctl, files: tune }
     }
 }
 

@@ -47,9 +47,6 @@ pub struct Args {
     /// End the command after this time, such as 90s
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     timeout: Option<Duration>,
-    /// Say on stderr how long the parts took and what was brought back
-    #[arg(short, long)]
-    verbose: bool,
     /// The program and its arguments: everything from the first word on that is no option
     #[arg(trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments, required = true,
           value_name = "COMMAND")]
@@ -84,18 +81,10 @@ pub fn run(args: Args) -> Result {
         observe: args.observe.options(),
         trace: trace.as_mut().map(|trace| trace as _),
     };
-    let (ended, boot) = lab.run_one(&Stderr)?;
-    let references = trace.map(TraceFile::finish).transpose()?;
+    let ended = lab.run_one(&Stderr)?;
+    trace.map(TraceFile::finish).transpose()?;
     if let Some(observed) = &ended.observed {
         args.observe.show(observed, &topology, &ended)?;
-    }
-    if args.verbose {
-        let (boot, ran) = (boot.as_secs_f64(), ended.ran.as_secs_f64());
-        errln!("homing: lab {}: up after {boot:.1} s, the command ran {ran:.1} s", topology.name);
-        if let Some(references) = references {
-            errln!("homing: the trace has {references} references");
-        }
-        ended.files.iter().for_each(|file| errln!("homing: brought back {}", file.display()));
     }
     Ok(Code(ended.status))
 }

@@ -53,5 +53,5 @@ pub fn run(args: Args) -> Result {
         observe: None,
         trace: None,
     };
-    Ok(Code(lab.run_one(&Stderr)?.0.status))
+    Ok(Code(lab.run_one(&Stderr)?.status))
 }

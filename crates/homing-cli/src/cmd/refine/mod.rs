@@ -42,9 +42,6 @@ pub struct Args {
     /// Wait so long before the first step: programs initialise what they use later
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
     after: Duration,
-    /// Steps at most [default: until the hottest lines are known, or the program ends]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    steps: Option<u32>,
     /// Bytes of a line: a power of two from 32 to 4096
     #[arg(long, value_name = "SIZE", default_value = "64", value_parser = super::trace::refine::line)]
     line: u64,
@@ -117,12 +114,11 @@ struct Looks<'a> {
 }
 
 impl Looks<'_> {
-    /// Searches until the lines are known, the steps are made, or the process ends, and prints.
+    /// Searches until the lines are known or the process ends, and prints.
     fn search(&self, search: &mut Search<'_>) -> anyhow::Result<()> {
         self.wait(self.args.after)?;
-        let most = self.args.steps.map_or(usize::MAX, |steps| steps as usize);
         let mut known = BTreeMap::new();
-        while search.steps.len() < most && !self.over()? {
+        while !self.over()? {
             if !search.step(&mut || self.wait(self.args.step))? {
                 break;
             }
@@ -142,10 +138,9 @@ impl Looks<'_> {
         if search.found().is_done() {
             return String::new();
         }
-        let why = match (self.caught.count() > 0, self.args.steps) {
-            (true, _) => "it was interrupted",
-            (false, Some(most)) if search.steps.len() >= most as usize => "no more were asked for (--steps)",
-            (false, _) => "the program ended; --step makes them shorter",
+        let why = match self.caught.count() > 0 {
+            true => "it was interrupted",
+            false => "the program ended; --step makes them shorter",
         };
         format!(
             "The hottest lines are not known after {} of {:?}: {why}.\n",
