@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * Calls that may wait in the kernel for long: a thread that sleeps there keeps no segment when segments are scarce, so
- * that a program with more threads than segments runs on. */
+ * that a program with more threads than segments runs on. Those that fill memory are in kernel.c. */
 #include "runtime.h"
 
 #include <poll.h>
@@ -19,12 +19,6 @@
       return REAL(name) arguments;                                                                                     \
    }
 
-WAITING(ssize_t, read, (int file, void *to, size_t n), (file, to, n))
-WAITING(ssize_t, recv, (int s, void *to, size_t n, int flags), (s, to, n, flags))
-WAITING(ssize_t, recvfrom,
-        (int s, void *to, size_t n, int flags, struct sockaddr *restrict from, socklen_t *restrict l),
-        (s, to, n, flags, from, l))
-WAITING(ssize_t, recvmsg, (int s, struct msghdr *message, int flags), (s, message, flags))
 WAITING(int, accept, (int s, struct sockaddr *restrict from, socklen_t *restrict l), (s, from, l))
 WAITING(int, accept4, (int s, struct sockaddr *restrict from, socklen_t *restrict l, int flags), (s, from, l, flags))
 WAITING(int, poll, (struct pollfd * fds, nfds_t n, int timeout), (fds, n, timeout))

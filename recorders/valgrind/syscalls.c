@@ -16,7 +16,8 @@ enum { WAIT = 0, WAKE = 1, REQUEUE = 3, CMP_REQUEUE = 4, WAKE_OP = 5, LOCK_PI = 
        WAKE_BITSET = 10, WAIT_REQUEUE_PI = 11, CMP_REQUEUE_PI = 12 };
 
 enum { MAP_SHARED_FLAG = 0x01, MAP_PRIVATE_FLAG = 0x02, MAP_ANONYMOUS_FLAG = 0x20 };
-enum { ADVICE_DONTNEED = 4, ADVICE_REMOVE = 9 };
+enum { ADVICE_DONTNEED = 4, ADVICE_REMOVE = 9, ADVICE_POPULATE_READ = 22, ADVICE_POPULATE_WRITE = 23 };
+enum { LOCK_CURRENT = 1, LOCK_FUTURE = 2, LOCK_ON_FAULT = 4, MLOCK2_CALL = 325, MAP_LOCKED_FLAG = 0x2000 };
 enum { CLONE_AS_THREAD = 0x00010000, CLONE_CLEARS_TID = 0x00200000 };
 
 static Addr* clear_tid;         /* by ThreadId: the address that the kernel clears when the thread ends */
@@ -124,12 +125,61 @@ static void before_exec(const HChar* path)
 
 /* --- mappings ---------------------------------------------------------------------------------------------------- */
 
+/* The starts of all segments of these kinds; to be freed. */
+static Addr* all_segments(UInt kinds, Int* found)
+{
+   Int room = 1024;
+   Addr* starts = NULL;
+   do { /* negative: more room is needed */
+      room *= 2;
+      starts = VG_(realloc)("homing.mappings", starts, room * sizeof starts[0]);
+      *found = VG_(am_get_segment_starts)(kinds, starts, room);
+   } while (*found < 0);
+   return starts;
+}
+
+/* Memory that the program shares with its children: Valgrind does not know which mappings are. */
+static struct {
+   Addr start, end;
+}* shared;
+static UInt shared_count, shared_room;
+
+static void know_shared(Addr address, SizeT length)
+{
+   if (shared_count == shared_room) {
+      shared_room = shared_room * 2 + 16;
+      shared = VG_(realloc)("homing.shared", shared, shared_room * sizeof shared[0]);
+   }
+   shared[shared_count].start = address;
+   shared[shared_count++].end = address + length;
+}
+
+static void forget_shared(Addr address, SizeT length)
+{
+   UInt kept = 0;
+   for (UInt i = 0; i < shared_count; i++)
+      if (shared[i].start < address || shared[i].end > address + length)
+         shared[kept++] = shared[i];
+   shared_count = kept;
+}
+
+static Bool is_shared(Addr address)
+{
+   for (UInt i = 0; i < shared_count; i++)
+      if (shared[i].start <= address && address < shared[i].end)
+         return True;
+   return False;
+}
+
 static void mapped(Addr address, SizeT length, UInt protection, UInt flags, ULong offset)
 {
    const NSegment* segment = VG_(am_find_nsegment)(address);
    const HChar* file = segment == NULL ? NULL : VG_(am_get_filename)(segment);
    if (address <= VG_(clstk_end) && VG_(clstk_end) < address + length)
       file = "[stack]";
+   forget_shared(address, length);
+   if (flags & MAP_SHARED_FLAG)
+      know_shared(address, length);
    ULong operands[] = { address, length, offset, file == NULL ? 0 : homing_name(file) };
    homing_control(HOMING_MMAP, (ULong)protection << 32 | (flags & 0xffff), 4, operands);
 }
@@ -137,7 +187,40 @@ static void mapped(Addr address, SizeT length, UInt protection, UInt flags, ULon
 static void unmapped(Addr address, SizeT length)
 {
    ULong operands[] = { address, length };
+   forget_shared(address, length);
    homing_control(HOMING_MUNMAP, 0, 2, operands);
+}
+
+static Bool locks_what_comes; /* mlockall(MCL_FUTURE) */
+
+/* The kernel has placed the pages for the thread, as if it had written them. */
+static void populated(Addr address, SizeT length)
+{
+   ULong operands[] = { address, True };
+   if (length > 0)
+      homing_control(HOMING_KERNEL_ACCESS, length, 2, operands);
+}
+
+static void populated_all(void)
+{
+   enum { KINDS = SkFileC | SkAnonC | SkShmC };
+   Int found;
+   Addr* starts = all_segments(KINDS, &found);
+   for (Int i = 0; i < found; i++) {
+      const NSegment* segment = VG_(am_find_nsegment)(starts[i]);
+      if (segment != NULL && (segment->hasR || segment->hasW))
+         populated(segment->start, segment->end - segment->start + 1);
+   }
+   VG_(free)(starts);
+}
+
+static void after_lock_all(UWord flags)
+{
+   if (flags & LOCK_ON_FAULT)
+      return;
+   locks_what_comes = (flags & LOCK_FUTURE) != 0;
+   if (flags & LOCK_CURRENT)
+      populated_all();
 }
 
 static UInt protection_of(Bool read, Bool write, Bool execute)
@@ -181,7 +264,8 @@ static void at_startup(Addr address, SizeT length, Bool read, Bool write, Bool e
 {
    const NSegment* segment = VG_(am_find_nsegment)(address);
    Bool file = segment != NULL && segment->kind == SkFileC;
-   mapped(address, length, protection_of(read, write, execute), MAP_PRIVATE_FLAG | (file ? 0 : MAP_ANONYMOUS_FLAG),
+   UInt sharing = is_shared(address) ? MAP_SHARED_FLAG : MAP_PRIVATE_FLAG;
+   mapped(address, length, protection_of(read, write, execute), sharing | (file ? 0 : MAP_ANONYMOUS_FLAG),
           file ? segment->offset : 0);
    new_symbols |= debug_info != 0;
 }
@@ -291,7 +375,15 @@ static void after(ThreadId tid, UInt number, UWord* args, UInt count, SysRes res
       return;
    }
    switch (number) {
-   case __NR_mmap: mapped(sr_Res(result), args[1], args[2], args[3], args[5]); break;
+   case __NR_mmap:
+      mapped(sr_Res(result), args[1], args[2], args[3] | (locks_what_comes ? MAP_LOCKED_FLAG : 0), args[5]);
+      break;
+   case __NR_mlock: populated(args[0], args[1]); break;
+   case MLOCK2_CALL:
+      if (args[2] == 0)
+         populated(args[0], args[1]);
+      break;
+   case __NR_mlockall: after_lock_all(args[0]); break;
    case __NR_munmap: unmapped(args[0], args[1]); break;
    case __NR_mremap: {
       ULong operands[] = { args[0], args[1], sr_Res(result), args[2] };
@@ -303,6 +395,8 @@ static void after(ThreadId tid, UInt number, UWord* args, UInt count, SysRes res
    case __NR_madvise:
       if (args[2] == ADVICE_DONTNEED || args[2] == ADVICE_REMOVE)
          frames_dropped(args[0], args[1]);
+      else if (args[2] == ADVICE_POPULATE_READ || args[2] == ADVICE_POPULATE_WRITE)
+         populated(args[0], args[1]);
       break;
    default:
       if (forks(number))
@@ -338,13 +432,8 @@ static void kernel_wrote(CorePart part, ThreadId tid, Addr address, SizeT size)
 static void send_mappings(void)
 {
    enum { KINDS = SkFileC | SkAnonC | SkShmC };
-   Int room = 1024, found;
-   Addr* starts = NULL;
-   do { /* negative: more room is needed */
-      room *= 2;
-      starts = VG_(realloc)("homing.mappings", starts, room * sizeof starts[0]);
-      found = VG_(am_get_segment_starts)(KINDS, starts, room);
-   } while (found < 0);
+   Int found;
+   Addr* starts = all_segments(KINDS, &found);
    for (Int i = 0; i < found; i++) {
       const NSegment* segment = VG_(am_find_nsegment)(starts[i]);
       if (segment != NULL)

@@ -12,7 +12,7 @@ use homing_linux::channel::{Channel, Received};
 use homing_linux::files::{Over, Part};
 use homing_linux::interrupts::Interrupts;
 use homing_linux::proc::{Pid, Proc};
-use homing_trace::IngestOptions;
+use homing_trace::{Ending, IngestOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -67,6 +67,8 @@ impl Request {
         let ended = record(&mut stream, &door, &interrupts, allowed, &**watch)?;
         watch.ended();
         let Stop { spent, runs } = ended;
+        // Its status is not known to who is not its parent.
+        stream.ending = runs.then_some(Ending { status: 0, asked: true });
         let left = stream.finish(runs)?;
         let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_else(|_| PathBuf::from("?"));
         conclude(&self, output, Ended { status: 0, spent, left: Some(left) }, None, program)

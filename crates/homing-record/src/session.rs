@@ -8,6 +8,7 @@ use homing_linux::channel::{Channel, Received};
 use homing_linux::follow::Door;
 use homing_linux::interrupts::{signal_child, Interrupts, SIGKILL, SIGTERM};
 use homing_linux::program::status_of;
+use homing_trace::Ending;
 use std::fs::File;
 use std::io;
 use std::process::{Child, Command, ExitStatus};
@@ -123,6 +124,8 @@ impl Session {
         let none = || io::Error::other("the program ended without a status");
         let status = status_of(status.ok_or_else(none).doing(waiting)?);
         self.watch.ended();
+        let asked = end.spent.is_some() || interrupts.count() > 0;
+        self.stream.ending = Some(Ending { status, asked });
         let left = self.stream.finish(false)?;
         if let Some(family) = &self.family {
             if !wait_for(family, left.children, interrupts, &mut end, &*self.watch) {

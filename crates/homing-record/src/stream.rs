@@ -7,7 +7,7 @@ use homing_linux::causes::with_causes;
 use homing_linux::channel::{self, Channel, ChannelError, Filled, Flavour, OpenSegment, Received};
 use homing_linux::interrupts::overdue;
 use homing_trace::wire::{self, Cut};
-use homing_trace::{Header, Ingest, IngestOptions, Place, Summary, TraceWriter};
+use homing_trace::{Ending, Header, Ingest, IngestOptions, Place, Summary, TraceWriter};
 use std::fs::File;
 use std::io::{BufWriter, Seek};
 use std::time::{Duration, Instant};
@@ -47,6 +47,8 @@ pub struct Stream {
     failed: Option<RecordError>,
     /// The message about that, which is printed once.
     message: Option<String>,
+    /// How the program ended, if that is known.
+    pub ending: Option<Ending>,
 }
 
 /// A program that its process has replaced by executing another one. The trace is of the last.
@@ -92,6 +94,7 @@ impl Stream {
             closed: false,
             failed: None,
             message: None,
+            ending: None,
         }
     }
 
@@ -273,6 +276,7 @@ impl Stream {
         }
         let Some(mut ingest) = self.ingest.take() else { return Ok(None) };
         ingest.take_rest().doing(writing)?;
+        ingest.ended(self.ending);
         symbols::add(&mut ingest);
         let place = ingest.place();
         let (out, counts) = ingest.finish().doing(writing)?;

@@ -26,6 +26,9 @@ pub(super) const MAX_RAW: usize = 1 << 28;
 /// The most accesses that a code block has; longer ones are split.
 pub(super) const MAX_ACCESSES: usize = 64;
 
+/// The header's field of [`Header::is_child`].
+const CHILD: &str = "child";
+
 /// The header's field of [`Header::recovered_lost`].
 pub(super) const RECOVERED_LOST: &str = "recovered_lost";
 
@@ -80,6 +83,16 @@ impl Header {
     /// How the windows were chosen in which the program was recorded, if it was recorded in windows.
     pub fn windows(&self) -> Option<&str> {
         self.more.get("windows")?.as_str()
+    }
+
+    /// Says that another recorded process made the program's.
+    pub fn set_child(&mut self) {
+        self.more.insert(CHILD.into(), true.into());
+    }
+
+    /// Whether another recorded process made the program's: they may share memory.
+    pub fn is_child(&self) -> bool {
+        self.more.get(CHILD).and_then(serde_json::Value::as_bool).unwrap_or(false)
     }
 
     /// References known to be missing, of what [`super::recover`] found of a damaged or unfinished trace; `None` of any

@@ -8,7 +8,7 @@ use super::region::Place;
 use super::rounds::{Places, Rounds};
 use super::runs;
 use super::selection::{IngestOptions, Selection};
-use super::summary::Summary;
+use super::summary::{Ending, Summary};
 use super::wire::{self, Behind, Calls, Control, Cut, Flavour, BLOCK, PAYLOAD};
 use super::writer::TraceWriter;
 use super::TraceError;
@@ -94,8 +94,8 @@ struct State<W: Write> {
     /// In the serial flavour, whose one stream is in execution order: the last stamp given to a synchronisation.
     stamp: Option<u64>,
     malformed: u64,
-    /// Counts of windows alone.
-    windows: Summary,
+    /// Counts of windows, and how the program ended.
+    counted: Summary,
 }
 
 impl<W: Write> Ingest<W> {
@@ -117,7 +117,7 @@ impl<W: Write> Ingest<W> {
             plain: Selection::new(options, flavour).is_everything(),
             stamp: (flavour == Flavour::Serial).then_some(0),
             malformed: 0,
-            windows: Summary::default(),
+            counted: Summary::default(),
         };
         Ingest { state, flavour, streams: HashMap::new(), lost_segments: 0 }
     }
@@ -230,7 +230,7 @@ impl<W: Write> Ingest<W> {
 
     /// Words of the windows that have ended (`homing record --windows`).
     pub fn window_words(&self) -> u64 {
-        self.state.windows.window_words
+        self.state.counted.window_words
     }
 
     /// Ends the trace.
@@ -246,8 +246,13 @@ impl<W: Write> Ingest<W> {
             by_file,
             lost_segments: self.lost_segments,
             malformed: state.malformed,
-            ..state.windows
+            ..state.counted
         }))
+    }
+
+    /// Says how the program has ended.
+    pub fn ended(&mut self, ending: Option<Ending>) {
+        self.state.counted.ending = ending;
     }
 
     /// Takes what of the words has waited for more: nothing follows. Until then the last things that the recorder has
@@ -538,7 +543,7 @@ impl<W: Write> Calls for State<W> {
                     }
                 }
                 self.selection.event(&event);
-                self.windows.window(&event);
+                self.counted.window(&event);
                 self.writer.event(self.thread, &event)?;
             }
             Control::Name { id, words, length, site } => {

@@ -63,7 +63,7 @@ pub use reader::Trace;
 pub use region::Place;
 pub use selection::IngestOptions;
 pub use steps::{Step, Steps};
-pub use summary::Summary;
+pub use summary::{Ending, Summary};
 pub use visit::{Turn, VisitStats, Visitor};
 pub use writer::TraceWriter;
 

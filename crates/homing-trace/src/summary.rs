@@ -5,6 +5,22 @@ use super::format::Header;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// How a recorded program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ending {
+    /// Its exit status, 128 + N for signal N.
+    pub status: u8,
+    /// Whether it was asked to end, by its recorder or by whoever watched that: there was more to come.
+    pub asked: bool,
+}
+
+impl Ending {
+    /// Whether a signal ended it that nobody sent on purpose.
+    pub fn is_crash(&self) -> bool {
+        !self.asked && self.status > 128
+    }
+}
+
 /// What a trace holds and what it does not, as its writer counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -51,6 +67,9 @@ pub struct Summary {
     pub lost_segments: u64,
     /// Words of the wire that made no sense.
     pub malformed: u64,
+    /// How the program ended, where its recorder knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Ending>,
     /// The references of code of each file, where the recorder says where code lies (Valgrind); those of code in no
     /// file have the empty name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

@@ -122,6 +122,7 @@ fn json(trace: &Trace<'_>, info: &Info) -> Value {
         "ordered": trace.ordered(),
         "grain": header.grain.bytes(),
         "by_file": summary.by_file,
+        "ending": summary.ending,
         "filter": header.filter,
         "filtered": summary.filtered,
         "skipped": summary.skipped,
