@@ -32,6 +32,11 @@ impl CpusInUse {
         (index.expect("all places of the binding are in use") as u16, until)
     }
 
+    /// The node on which a thread runs at `time`, whether it refers to anything or not.
+    pub fn node_at(&self, thread: Thread, time: Time) -> Node {
+        self.binding.node_at(thread, time).0
+    }
+
     /// The CPUs.
     pub fn cpus(&self) -> &[Cpu] {
         &self.cpus

@@ -14,6 +14,9 @@ pub enum ThreadsOn {
     Fill,
     /// Thread i on node i modulo the nodes that have CPUs, on that node's next CPU.
     RoundRobin,
+    /// Threads that work at the same time on the nodes that have CPUs in turn, whatever their numbers
+    /// ([`Busy::in_turn`](super::Busy::in_turn)). Without a trace: [`ThreadsOn::RoundRobin`].
+    Busy,
     /// Thread i on the first CPU of node i modulo the nodes that have CPUs.
     OnePerNode,
     /// Thread i on the i-th CPU of the list, which is repeated as often as needed.
@@ -25,10 +28,11 @@ pub enum ThreadsOn {
 impl FromStr for ThreadsOn {
     type Err = String;
 
-    /// Parses `fill`, `round-robin`, `one-per-node` or a CPU list as `numactl` has them: `0-3,5`, `all`, `!2`.
+    /// Parses `busy`, `fill`, `round-robin`, `one-per-node` or a CPU list as `numactl` has them: `0-3,5`, `all`, `!2`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "fill" | "all" => Ok(ThreadsOn::Fill),
+            "busy" => Ok(ThreadsOn::Busy),
             "round-robin" => Ok(ThreadsOn::RoundRobin),
             "one-per-node" => Ok(ThreadsOn::OnePerNode),
             list => match list.strip_prefix('!') {
@@ -36,7 +40,9 @@ impl FromStr for ThreadsOn {
                 None => parse_list(list).map(ThreadsOn::List),
             }
             .ok_or_else(|| {
-                format!("`{text}`: expected fill, round-robin, one-per-node or a list of CPUs such as 0-3,5 or !2")
+                format!(
+                    "`{text}`: expected busy, fill, round-robin, one-per-node or a list of CPUs such as 0-3,5 or !2"
+                )
             }),
         }
     }
@@ -46,6 +52,7 @@ impl fmt::Display for ThreadsOn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ThreadsOn::Fill => f.write_str("fill"),
+            ThreadsOn::Busy => f.write_str("busy"),
             ThreadsOn::RoundRobin => f.write_str("round-robin"),
             ThreadsOn::OnePerNode => f.write_str("one-per-node"),
             ThreadsOn::List(cpus) => f.write_str(&listed(cpus)),
@@ -60,7 +67,7 @@ impl ThreadsOn {
         let all = (0..).map(Cpu).zip(cpu_nodes.iter().copied());
         let pattern = match self {
             ThreadsOn::Fill => all.collect(),
-            ThreadsOn::RoundRobin => in_turn(all),
+            ThreadsOn::Busy | ThreadsOn::RoundRobin => in_turn(all),
             ThreadsOn::OnePerNode => {
                 let nodes = cpu_nodes.iter().collect::<BTreeSet<_>>().len();
                 in_turn(all).into_iter().take(nodes).collect()
@@ -97,7 +104,7 @@ fn listed(cpus: &[Cpu]) -> String {
 
 /// The CPUs node by node in turn: the first of each node, then the second of each, until the nodes with most CPUs are
 /// through; smaller ones begin again.
-fn in_turn(all: impl Iterator<Item = (Cpu, Node)>) -> Vec<(Cpu, Node)> {
+pub(super) fn in_turn(all: impl Iterator<Item = (Cpu, Node)>) -> Vec<(Cpu, Node)> {
     let mut nodes: BTreeMap<Node, Vec<Cpu>> = BTreeMap::new();
     all.for_each(|(cpu, node)| nodes.entry(node).or_default().push(cpu));
     let rounds = nodes.values().map(Vec::len).max().unwrap_or(0);
@@ -227,7 +234,7 @@ mod tests {
         };
         assert_eq!(on("round-robin"), [0, 2, 4, 1, 3, 4, 0], "a node with one CPU gives it again");
         assert_eq!(on("one-per-node"), [0, 2, 4, 0, 2, 4, 0]);
-        for text in ["fill", "round-robin", "one-per-node", "4,0,1"] {
+        for text in ["busy", "fill", "round-robin", "one-per-node", "4,0,1"] {
             assert_eq!(text.parse::<ThreadsOn>().unwrap().to_string(), text);
         }
         for bad in ["", "3-1", "x", "1,,2"] {

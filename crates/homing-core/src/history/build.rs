@@ -1,10 +1,11 @@
 //! From references to page runs.
 
+use super::placed::Log;
 use super::run::{By, OpenRun};
 use super::store::{Spill, Store};
 use super::{History, SpillError};
 use crate::ids::{Node, PageSize, Time};
-use crate::trace::Kind;
+use crate::trace::{Event, Kind};
 use std::collections::HashMap;
 
 /// Base-2 logarithm of the bytes of a frame, the granule of dense addresses in a trace.
@@ -101,7 +102,7 @@ impl References for HistoryBuilder {
     }
 }
 
-/// Builds a [`History`]. Memory: 64 bytes a page for the run in progress and what else is known of it, and the packed
+/// Builds a [`History`]. Memory: 72 bytes a page for the run in progress and what else is known of it, and the packed
 /// runs up to the budget.
 pub struct HistoryBuilder {
     page_size: PageSize,
@@ -114,6 +115,9 @@ pub struct HistoryBuilder {
     /// By page, until [`HistoryBuilder::finish`] knows the frames' virtual addresses: its granule of the first
     /// reference.
     addresses: Vec<u64>,
+    /// By page: the Time of its first reference.
+    firsts: Vec<Time>,
+    placed: Log,
     pub(super) store: Store,
     references: u64,
     duration: u64,
@@ -138,6 +142,8 @@ impl HistoryBuilder {
             runs: Vec::new(),
             page_of: Vec::new(),
             addresses: Vec::new(),
+            firsts: Vec::new(),
+            placed: Log::new(options.page_size),
             store: Store::new(options.read_gap, options.budget, options.spill, leads),
             references: 0,
             duration: 0,
@@ -233,13 +239,13 @@ impl HistoryBuilder {
         let place = self.places.of(granule);
         let page = match self.page_of.get(place) {
             Some(&page) if page != NONE => page,
-            _ => self.new_page(granule, place),
+            _ => self.new_page(granule, place, time),
         };
         self.store.begin(page, &mut self.runs[place], by, time, write);
     }
 
     #[cold]
-    fn new_page(&mut self, granule: usize, place: usize) -> u32 {
+    fn new_page(&mut self, granule: usize, place: usize, first: Time) -> u32 {
         if place >= self.page_of.len() {
             let room = (place + 1).next_power_of_two().max(1024);
             self.page_of.resize(room, NONE);
@@ -248,8 +254,14 @@ impl HistoryBuilder {
         let page = self.store.pages() as u32;
         self.page_of[place] = page;
         self.addresses.push(granule as u64);
+        self.firsts.push(first);
         self.store.add_page();
         page
+    }
+
+    /// Takes an event of a thread on `node`, which may place pages; the next reference has this Time or a later one.
+    pub fn event(&mut self, time: Time, event: &Event, node: impl FnOnce() -> Node) {
+        self.placed.event(time, event, node);
     }
 
     /// Ends all runs in progress: what comes next begins new ones. Takes a step a page. Not for builders whose
@@ -266,12 +278,13 @@ impl HistoryBuilder {
     pub fn append(&mut self, mut later: HistoryBuilder) {
         assert_eq!(later.store.bytes().1, 0, "a builder that continues another one must not spill");
         self.store.add_counts(&later.store);
-        for (there, &granule) in later.addresses.iter().enumerate() {
+        self.placed.append(later.placed);
+        for (there, (&granule, &first)) in later.addresses.iter().zip(&later.firsts).enumerate() {
             let granule = granule as usize;
             let (place, open) = (self.places.of(granule), later.runs[later.places.of(granule)]);
             let page = match self.page_of.get(place) {
                 Some(&page) if page != NONE => page,
-                _ => self.new_page(granule, place),
+                _ => self.new_page(granule, place, first),
             };
             self.store.append(page, &mut self.runs[place], &mut later.store, there, open);
         }
@@ -308,7 +321,9 @@ impl HistoryBuilder {
             *address = first & !(self.page_size.bytes() - 1);
         }
         let reads = self.store.reads();
+        let makers = self.placed.makers(self.firsts.into_iter().zip(self.addresses.iter().copied()));
         Ok(History {
+            makers,
             page_size: self.page_size,
             addresses: self.addresses,
             store: self.store,

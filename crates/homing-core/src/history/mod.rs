@@ -1,23 +1,30 @@
 //! Page histories: for each page, in Time order, its page runs. Everything about placement needs only these, not the
 //! references (design: "Page histories").
 //!
-//! [`run`] holds one page run, [`binding`] says which node a thread runs on, [`schedule`] how that changes, [`build`]
-//! turns references into runs, [`store`] keeps the packed runs of all pages in memory up to a budget and beyond it in a
-//! spill file.
+//! [`run`] holds one page run, [`binding`] says which node a thread runs on, [`busy`] which threads work at the same
+//! time, [`schedule`] how their nodes change, [`placed`] which pages the kernel places for them. [`build`] turns
+//! references into runs, [`store`] keeps the packed runs of all pages in memory up to a budget and beyond it in a spill
+//! file.
 
 pub mod binding;
 pub mod build;
+pub mod busy;
+pub mod placed;
+pub mod ranges;
 pub mod run;
 pub mod schedule;
 pub mod store;
 
 pub use binding::{Binding, ThreadsOn};
 pub use build::{HistoryBuilder, Options, References};
+pub use busy::Busy;
+pub use placed::Placed;
 pub use run::PageRun;
 pub use schedule::{Schedule, ScheduleError};
 pub use store::{Runs, Spill};
 
-use crate::ids::{Page, PageSize, Time};
+use crate::ids::{Node, Page, PageSize, Time};
+use std::collections::HashMap;
 use store::Store;
 
 /// The page runs of all pages of a trace, for one binding of threads to nodes and one page size.
@@ -27,6 +34,8 @@ pub struct History {
     /// Virtual address of each page's first byte.
     addresses: Vec<u64>,
     store: Store,
+    /// The nodes of the pages that the kernel placed before their first references.
+    makers: HashMap<u32, Node>,
     references: u64,
     reads: u64,
     duration: Time,
@@ -98,6 +107,23 @@ impl History {
     /// Bytes of packed runs (in memory, in the spill file).
     pub fn bytes(&self) -> (u64, u64) {
         self.store.bytes()
+    }
+
+    /// The node that first touch puts a page on: that of its first reference, unless the kernel placed the page for a
+    /// thread before. None without references.
+    ///
+    /// # Errors
+    /// If the history cannot be read back.
+    pub fn first_touch(&self, page: Page) -> Result<Option<Node>, SpillError> {
+        match self.maker(page) {
+            Some(node) => Ok(Some(node)),
+            None => Ok(self.runs(page)?.next().map(|run| run.node)),
+        }
+    }
+
+    /// The node of the thread that the kernel placed a page for before its first reference; none if it did not.
+    pub fn maker(&self, page: Page) -> Option<Node> {
+        self.makers.get(&page.0).copied()
     }
 
     /// The runs of a page, in Time order.

@@ -135,7 +135,7 @@ pub fn solve(history: &History, costs: &Costs, options: Options) -> Result<Optim
         .try_fold(
             || Solver::new(costs, options),
             |mut solver, page| {
-                solver.page(Page(page), history.runs(Page(page))?, &mut ())?;
+                solver.page_of(history, Page(page), &mut ())?;
                 Ok::<_, OptimalError>(solver)
             },
         )
@@ -162,7 +162,7 @@ pub fn place(
         let part = |pages: &[u32]| {
             let (mut solver, mut actions) = (Solver::new(costs, options), Vec::new());
             for &page in pages {
-                solver.page(Page(page), history.runs(Page(page))?, &mut actions)?;
+                solver.page_of(history, Page(page), &mut actions)?;
             }
             Ok::<_, OptimalError>((solver, actions))
         };
@@ -178,6 +178,7 @@ pub fn place(
 /// Bounds pages one after the other and adds up; for callers that have runs but no [`History`].
 pub struct Solver {
     kind: Kinds,
+    start: Start,
     pages: u64,
 }
 
@@ -195,7 +196,7 @@ impl Solver {
             }
             Costs::General(general) => Kinds::General(Box::new(GeneralSolver::new(general, options.start))),
         };
-        Solver { kind, pages: 0 }
+        Solver { kind, start: options.start, pages: 0 }
     }
 
     /// Adds one page. Every run's node must be a node of the machine.
@@ -206,6 +207,20 @@ impl Solver {
         sink: &mut impl Sink,
     ) -> Result<PageOptimum, OptimalError> {
         self.page_from(page, None, runs, sink)
+    }
+
+    /// Adds a page of a history.
+    ///
+    /// # Errors
+    /// If the history cannot be read back, or the page has too many runs.
+    pub fn page_of(
+        &mut self,
+        history: &History,
+        page: Page,
+        sink: &mut impl Sink,
+    ) -> Result<PageOptimum, OptimalError> {
+        let start = history.maker(page).filter(|_| self.start == Start::FirstTouch);
+        self.page_from(page, start, history.runs(page)?, sink)
     }
 
     /// Adds one page that begins with its copy at a node, and pays for leaving it, if one is given; else as the options

@@ -12,7 +12,8 @@ use std::str::FromStr;
 /// A rule for the initial placement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Placement {
-    /// The node of the first reference.
+    /// The node of the first reference, or of the thread that the kernel placed the page for before
+    /// ([`History::first_touch`]).
     FirstTouch,
     /// Nodes in turn, in order of first reference; global memory takes no part.
     RoundRobin,
@@ -143,7 +144,7 @@ impl Placement {
 }
 
 fn first_touch(history: &History, page: Page) -> Result<Node, SpillError> {
-    Ok(history.runs(page)?.next().map_or(Node(0), |run| run.node))
+    Ok(history.first_touch(page)?.unwrap_or(Node(0)))
 }
 
 struct Extremes {

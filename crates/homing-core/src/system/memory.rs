@@ -5,6 +5,7 @@ use crate::account::Account;
 use crate::action::{Action, Kind as What, Locations, Outcome};
 use crate::cache::{Counts, Hierarchy, Sink, Transaction};
 use crate::engine::Executor;
+use crate::history::Placed;
 use crate::ids::{Node, Page, Time};
 use crate::machine::Costs;
 use crate::monitor::distance::Representation;
@@ -60,6 +61,8 @@ pub struct Watch<'a, M> {
     nodes: Vec<Node>,
     /// The node of each page, `NO_HOME` before its first transaction.
     pub homes: Vec<Node>,
+    /// Pages that the kernel has placed for a thread.
+    pub kernel: Placed,
     placed: u64,
     /// Pages that were placed and that the policy has not heard of.
     pub born: Vec<u32>,
@@ -95,6 +98,7 @@ impl<'a, M: Monitor> Memory<'a, M> {
             addresses: setup.addresses,
             nodes: (0..cpus as u16).map(|cpu| setup.cpus.node(cpu)).collect(),
             homes: vec![NO_HOME; setup.addresses.pages() as usize],
+            kernel: Placed::new(setup.addresses.page_size()),
             placed: 0,
             born: Vec::new(),
             representation: Representation::new(cpus, setup.addresses.pages()),
@@ -332,7 +336,10 @@ impl<M> Watch<'_, M> {
         let number = address >> self.addresses.page_size().log2();
         let rule = self.placement.by_rule(self.placed, number, nodes);
         let global = || self.costs.global_node().filter(|_| *self.placement == Placement::Global);
-        rule.or_else(global).or_else(|| self.placement.in_file(address)).unwrap_or(toucher)
+        rule.or_else(global)
+            .or_else(|| self.placement.in_file(address))
+            .or_else(|| self.kernel.node(address))
+            .unwrap_or(toucher)
     }
 }
 

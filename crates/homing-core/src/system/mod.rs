@@ -15,7 +15,7 @@ use crate::cache::hierarchy::HierarchyError;
 use crate::cache::{Addresses, Counts, HierarchyShape};
 use crate::engine::{self, Engine, Observation};
 use crate::history::SpillError;
-use crate::ids::{Node, Page, Time};
+use crate::ids::{Node, Page, Thread, Time};
 use crate::machine::{Costs, MoveExtras};
 use crate::monitor::distance::Distance;
 use crate::monitor::{perfect, table, Monitor, Observed};
@@ -23,7 +23,7 @@ use crate::policy::placement::Placement;
 use crate::policy::{stay::Stay, Context, Decides, End, Policy, Sample};
 use crate::time::{Elapsed, Mover, Times};
 use crate::timeline::{Mark, Moment, Timeline};
-use crate::trace::{Trace, TraceError, Turn, VisitStats, Visitor};
+use crate::trace::{Event, Trace, TraceError, Turn, VisitStats, Visitor};
 use memory::{Memory, Told};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -251,6 +251,11 @@ impl<M: Monitor> Visitor for Loop<'_, M> {
             self.go_on(served as u64);
             self.poll_cpu(place.cpu, served as u64);
         }
+    }
+
+    fn event(&mut self, thread: Thread, time: Time, event: &Event) {
+        let node = || self.cpus.node_at(thread, time);
+        self.engine.executor_mut().watch.kernel.event(event, node);
     }
 
     fn lost(&mut self, _first: Time, references: u64, _reason: &str) {

@@ -157,11 +157,11 @@ impl Still {
         let mut still = Still { references: vec![0; nodes], first_touch, striped };
         for page in (0..history.pages()).map(Page) {
             let stripe = (history.address(page) >> history.page_size().log2()) as usize % nodes;
-            let mut first = None;
+            let first = history.first_touch(page)?.map_or(0, Node::index);
             for run in history.runs(page)? {
                 let (by, n) = (run.node.index(), run.references());
                 still.references[by] += n;
-                still.first_touch.references[by * nodes + *first.get_or_insert(by)] += n as f64;
+                still.first_touch.references[by * nodes + first] += n as f64;
                 still.striped.references[by * nodes + stripe] += n as f64;
             }
         }
