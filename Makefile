@@ -65,8 +65,8 @@ ui: ## Rebuild the report page (crates/homing-cli/assets/report.html)
 	cd ui && npm ci && npm run build
 
 ui-data: ## Remake the page's types and the reports that its tests read, after a change of the report
-	HOMING_UPDATE=1 cargo test --locked -p homing-core --lib report::typescript
-	HOMING_UPDATE=1 cargo test --locked -p homing-cli --test it page_golden
+	HOMING_UPDATE=1 cargo test --release --locked --lib -- report::typescript
+	HOMING_UPDATE=1 cargo test --release --locked --test it -- page_golden
 
 bench: build workloads ## Recording, trace size, decoding, optimum: the tables of docs/benchmarks.md
 	benches/run.sh

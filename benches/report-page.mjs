@@ -138,7 +138,7 @@ function report(pages, shown, count) {
     gain_is_of: 'modelled time',
     behind_caches: true,
     replication: false,
-    threads_on: 'round-robin',
+    threads_on: 'busy',
     nodes_in_use: NODES,
     machine,
     trace,

@@ -34,7 +34,7 @@ interface Panel {
 function tracePanel(trace: TraceReport, report: Report, single: boolean, id: string): Panel {
   const { machine } = report
   const { why } = trace
-  const areas = why && areasTable(trace, why, (area) => linkTo(area))
+  const areas = why && why.verdict !== 'not-known' ? areasTable(trace, why, (area) => linkTo(area)) : undefined
   const curves = trace.curves.map(curveChart)
   const element = h(
     'div',

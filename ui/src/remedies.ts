@@ -15,6 +15,7 @@ const CAUSES: Record<string, string> = {
   'falsely-shared-lines': 'falsely shared lines: pad them',
   'contended-lines': 'contended lines: split them',
   'not-numa': 'not NUMA',
+  'not-known': 'not known',
 }
 
 /** A cause in words; one that this page does not know by its name. */

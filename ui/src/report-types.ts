@@ -119,7 +119,8 @@ export type Cause =
   | "bindings-wrong"
   | "unmovable"
   | "balancing-costs"
-  | "not-numa";
+  | "not-numa"
+  | "not-known";
 
 /** A figure before and after. */
 export type Change = {
@@ -241,6 +242,32 @@ export type DiffSide = {
   machine: MachineInfo,
 };
 
+/** A reason not to give a verdict. */
+export type Doubt = { "reason": "crashed",
+/** The signal's number. */
+signal: number, } | { "reason": "cut" } | { "reason": "one-thread",
+/** 100 * its references / those of all threads. */
+percent: number, } | { "reason": "few",
+/** References. */
+references: number, } | { "reason": "shared-memory",
+/** 100 * references to shared memory / all references. */
+percent: number, } | { "reason": "page-cache",
+/** The file with most references. */
+file: string,
+/** Bytes of the pages of files that the program refers to. */
+bytes: number,
+/** 100 * references to them / all references. */
+percent: number, } | { "reason": "threads",
+/** What is wrong then. */
+cause: Cause,
+/** 100 * the gain of the remedies then. */
+percent: number, } | { "reason": "fits-caches",
+/** Bytes of the pages that the program refers to. */
+bytes: number,
+/** Bytes of the last-level caches of the nodes that threads run on. */
+caches: number,
+};
+
 /** What a policy does to the whole program, estimated. */
 export type Estimate = {
   /** Windows that have references. */
@@ -322,6 +349,8 @@ export type MachineInfo = {
   description: string,
   /** Memories, global memory included. */
   memories: number,
+  /** The kernel's numbers of the nodes, where they are not 0, 1, and so on. Columns by node are in this order. */
+  node_ids?: Array<number>,
   /** Number of the global memory, if there is one. */
   global_node?: number,
   /** Page size in bytes. */
@@ -796,6 +825,10 @@ export type WhyReport = {
   nodes_in_use: number,
   /** How references were sampled; absent for a trace, which has all of them. */
   sampled?: SampledReport,
+  /** Which threads work, and the nodes that they reach; absent for samples. */
+  busy?: Working,
+  /** Why there is no verdict, if there is none: the verdict is `not-known`, and all else is of what was recorded. */
+  doubt?: Doubt,
   /** What only a running process shows, in the order of judging; the first is the verdict. */
   process?: Array<ProcessFinding>,
   /** The machine that was modelled. */
@@ -848,4 +881,16 @@ export type WhyTraffic = {
   now: TrafficReport,
   /** With the remedies of all areas. */
   with_remedies: TrafficReport,
+};
+
+/** The threads that work, and the nodes that they reach. */
+export type Working = {
+  /** Threads that are busy at some time ([`crate::history::Busy`]). */
+  threads: number,
+  /** Whether one of them makes nearly all references. */
+  alone: boolean,
+  /** Nodes that they run on. */
+  reached: number,
+  /** Nodes of the machine that have CPUs. */
+  nodes: number,
 };

@@ -20,6 +20,7 @@ export const TERMS = {
   'no caches': 'every reference counts as if there were no caches, which overstates the cost of memory',
   'one copy a page': 'pages have one copy, which programs without a change of their source have',
   'several copies a page': 'pages that are only read may have a copy on each node',
+  busy: 'threads that work at the same time take turns over the nodes, whatever their numbers are',
   'round-robin': 'threads take turns over the nodes: thread 0 on node 0, thread 1 on node 1, and so on',
   fill: 'threads fill the CPUs of node 0 first, then those of node 1, and so on',
   'one-per-node': 'thread i runs on node i',

@@ -25,12 +25,12 @@ pub struct ModelArgs {
     /// Page size, a power of two from 512 to 1G [default: the machine's]; `compare` takes several
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     pub page_size: Vec<PageSize>,
-    /// CPUs that threads run on: fill, round-robin, one-per-node, or a list such as 0-3,5 or !2 [default: fill;
-    /// `compare`: round-robin, and fill on machines of papers]
+    /// CPUs that threads run on: busy, fill, round-robin, one-per-node, or a list such as 0-3,5 or !2 [default: busy;
+    /// fill on machines of papers and, but for `compare`, on those without caches]
     ///
-    /// fill: thread i on CPU i, so that nodes fill up one by one. round-robin: thread i on the next CPU of node i.
-    /// one-per-node: thread i on the first CPU of node i. A list: thread i on its i-th CPU. All begin again at their
-    /// end.
+    /// busy: threads that work at the same time on the nodes in turn, whatever their numbers. fill: thread i on CPU i,
+    /// so that nodes fill up one by one. round-robin: thread i on the next CPU of node i. one-per-node: thread i on the
+    /// first CPU of node i. A list: thread i on its i-th CPU. All begin again at their end.
     #[arg(long, value_name = "HOW")]
     pub threads_on: Option<ThreadsOn>,
     /// Memory for page histories; what is beyond goes to a temporary file
@@ -70,7 +70,6 @@ impl ModelArgs {
 
     fn model(&self) -> Model {
         let ModelArgs { machine, set, page_size, threads_on, memory, misses, mover } = self.clone();
-        let threads_on = threads_on.unwrap_or_default();
         Model { machine, set, page_size, threads_on, memory, misses, mover }
     }
 }

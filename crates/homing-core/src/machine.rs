@@ -45,6 +45,7 @@ impl Machine {
             message: e.to_string().trim_end().into(),
         })?;
         let machine = Machine { file: name.into(), spec };
+        machine.check_node_ids()?;
         machine.costs(machine.checked_page_size()?)?;
         machine.hierarchy(machine.page_size())?;
         machine.time()?;
@@ -85,11 +86,12 @@ impl Machine {
             setting.split_once('=').ok_or_else(|| fail("expected FIELD=VALUE, such as remote=15".into()))?;
         let mut table = toml::Table::try_from(&self.spec).expect("a machine has a TOML form");
         let mut path: Vec<&str> = path.trim().split('.').map(str::trim).collect();
-        const TOP: [&str; 10] = [
+        const TOP: [&str; 11] = [
             "name",
             "summary",
             "paper",
             "nodes",
+            "node_ids",
             "cpus_per_node",
             "page_size",
             "reference",
@@ -130,6 +132,16 @@ impl Machine {
     /// paper stands for machines of today.
     pub fn paper(&self) -> Option<&str> {
         self.spec.paper.as_deref()
+    }
+
+    /// The kernel's number of a node: its own, unless the file says another.
+    pub fn node_id(&self, node: Node) -> u32 {
+        self.spec.node_ids.get(node.index()).copied().unwrap_or(u32::from(node.0))
+    }
+
+    /// The kernel's numbers of the nodes, where they are not 0, 1, and so on.
+    pub fn node_ids(&self) -> &[u32] {
+        &self.spec.node_ids
     }
 
     /// Number of nodes, memory-only ones included, global memory not.
@@ -174,6 +186,19 @@ impl Machine {
             own.filter_map(|(i, row)| row.get(i).copied()).reduce(f64::min)
         };
         latency.local.or_else(|| latency.matrix.as_ref().and_then(fastest))
+    }
+
+    fn check_node_ids(&self) -> Result<(), MachineError> {
+        let ids = &self.spec.node_ids;
+        let distinct = ids.iter().collect::<std::collections::BTreeSet<_>>().len();
+        match ids.is_empty() || (ids.len() == usize::from(self.nodes()) && distinct == ids.len()) {
+            true => Ok(()),
+            false => Err(self.field(
+                "node_ids",
+                &format!("{ids:?}"),
+                &format!("{} different numbers, one for each node", self.nodes()),
+            )),
+        }
     }
 
     fn checked_page_size(&self) -> Result<PageSize, MachineError> {

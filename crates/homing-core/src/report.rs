@@ -110,6 +110,9 @@ pub struct MachineInfo {
     pub description: String,
     /// Memories, global memory included.
     pub memories: u16,
+    /// The kernel's numbers of the nodes, where they are not 0, 1, and so on. Columns by node are in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub node_ids: Vec<u32>,
     /// Number of the global memory, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub global_node: Option<u16>,
@@ -134,6 +137,13 @@ pub struct MachineInfo {
     /// Copy costs `copy[from][to]` of unequal machines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub copy: Vec<Vec<f64>>,
+}
+
+impl MachineInfo {
+    /// The kernel's number of a node.
+    pub fn node_id(&self, node: usize) -> u32 {
+        self.node_ids.get(node).copied().unwrap_or(node as u32)
+    }
 }
 
 /// What the report says about one trace.

@@ -3,6 +3,7 @@
 pub mod allocation;
 pub mod attach;
 pub mod bus;
+pub mod caches;
 pub mod causes;
 pub mod cgroup;
 pub mod channel;

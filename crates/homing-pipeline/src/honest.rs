@@ -4,6 +4,7 @@
 use crate::error::Result;
 use crate::experiment::{Experiment, Ready};
 use crate::policies::is_machine;
+use crate::threads;
 use homing_core::history::ThreadsOn;
 use homing_core::machine::{Costs, Machine};
 
@@ -21,8 +22,8 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The experiment as programs of today meet it: threads spread over the nodes, caches first where the machine model
-    /// has any, one copy a page.
+    /// The experiment as programs of today meet it: threads that work spread over the nodes, caches first where the
+    /// machine model has any, one copy a page.
     ///
     /// # Errors
     /// If the machine is unknown or makes no sense.
@@ -31,22 +32,27 @@ impl Asked {
         let copies = self.replication.unwrap_or(false);
         let caches =
             self.caches.unwrap_or_else(|| !copies && !self.pages_alone && has_caches(&experiment, &machine));
-        experiment.model.threads_on = self.threads_on.unwrap_or(ThreadsOn::RoundRobin);
+        experiment.model.threads_on = Some(self.threads_on.unwrap_or(ThreadsOn::Busy));
         experiment.model.misses = caches;
         experiment.replication = copies;
         Ok(experiment)
     }
 
     /// As [`Asked::today`], but a machine of a paper stays as the paper has it: nodes filled one by one, every
-    /// reference counted, copies allowed.
+    /// reference counted, copies allowed. On one without caches threads are spread by their numbers.
     ///
     /// # Errors
     /// If the machine is unknown or makes no sense.
     pub fn on_machine(self, mut experiment: Experiment) -> Result<Experiment> {
-        if experiment.model.machine(is_machine)?.paper().is_none() {
-            return self.today(experiment);
+        let machine = experiment.model.machine(is_machine)?;
+        if machine.paper().is_none() {
+            // As `homing optimal` has it, but for nodes with several CPUs.
+            let by_number =
+                || (threads::by_default(&machine) == ThreadsOn::Fill).then_some(ThreadsOn::RoundRobin);
+            return Asked { threads_on: self.threads_on.clone().or_else(by_number), ..self }
+                .today(experiment);
         }
-        experiment.model.threads_on = self.threads_on.unwrap_or(ThreadsOn::Fill);
+        experiment.model.threads_on = Some(self.threads_on.unwrap_or(ThreadsOn::Fill));
         experiment.model.misses = self.caches.unwrap_or(false);
         experiment.replication = self.replication.unwrap_or(true);
         Ok(experiment)
@@ -61,11 +67,13 @@ fn has_caches(experiment: &Experiment, machine: &Machine) -> bool {
 /// What holds for every number of an experiment, in a sentence.
 pub fn in_words(ready: &Ready) -> String {
     let model = &ready.experiment.model;
-    let threads = match &model.threads_on {
+    let threads_on = model.threads_on(&ready.machine);
+    let threads = match &threads_on {
+        ThreadsOn::Busy => "threads that work are spread over the nodes (busy)".to_owned(),
         ThreadsOn::Fill => "threads fill the nodes one by one (fill)".to_owned(),
         ThreadsOn::RoundRobin => "threads are spread over the nodes (round-robin)".to_owned(),
         ThreadsOn::OnePerNode => "threads run on the first CPU of each node (one-per-node)".to_owned(),
-        ThreadsOn::List(_) | ThreadsOn::Except(_) => format!("threads run on CPUs {}", model.threads_on),
+        ThreadsOn::List(_) | ThreadsOn::Except(_) => format!("threads run on CPUs {threads_on}"),
     };
     let caches =
         if model.misses { "the machine's caches come first" } else { "every reference counts, no caches" };
@@ -83,7 +91,7 @@ mod tests {
 
     fn of(machine: &str, asked: Asked) -> (String, bool, bool) {
         let experiment = asked.on_machine(Experiment::new(Model::of(machine))).unwrap();
-        (experiment.model.threads_on.to_string(), experiment.model.misses, experiment.replication)
+        (experiment.model.threads_on.unwrap().to_string(), experiment.model.misses, experiment.replication)
     }
 
     #[test]
@@ -92,7 +100,7 @@ mod tests {
             let paper = Machine::builtin(machine).unwrap().paper().is_some();
             let expected = match paper {
                 true => ("fill".to_owned(), false, true),
-                false => ("round-robin".to_owned(), true, false),
+                false => ("busy".to_owned(), true, false),
             };
             assert_eq!(of(machine, Asked::default()), expected, "{machine}");
         }
@@ -106,10 +114,10 @@ mod tests {
         let asked = Asked { threads_on: Some(ThreadsOn::Fill), caches: Some(false), ..Asked::default() };
         assert_eq!(of("two-socket", asked), ("fill".to_owned(), false, false));
         let copies = || Asked { replication: Some(true), ..Asked::default() };
-        assert_eq!(of("two-socket", copies()), ("round-robin".to_owned(), false, true));
+        assert_eq!(of("two-socket", copies()), ("busy".to_owned(), false, true));
         let caches = Asked { caches: Some(true), ..Asked::default() };
         let pages_alone = Asked { pages_alone: true, ..Asked::default() };
-        assert_eq!(of("two-socket", pages_alone), ("round-robin".to_owned(), false, false));
+        assert_eq!(of("two-socket", pages_alone), ("busy".to_owned(), false, false));
         assert_eq!(of("sunfire-6800", caches), ("fill".to_owned(), true, true));
         let one_copy = Asked { replication: Some(false), ..Asked::default() };
         assert_eq!(of("ace", one_copy), ("fill".to_owned(), false, false));
@@ -123,7 +131,7 @@ mod tests {
         };
         assert_eq!(
             words("two-socket", Asked::default()),
-            "threads are spread over the nodes (round-robin); the machine's caches come first; pages have one copy"
+            "threads that work are spread over the nodes (busy); the machine's caches come first; pages have one copy"
         );
         assert_eq!(
             words("butterfly", Asked::default()),

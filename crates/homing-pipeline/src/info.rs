@@ -46,6 +46,7 @@ pub(crate) fn machine_info(machine: &Machine, costs: &Costs, page_size: PageSize
         name: machine.name().into(),
         description: machine.summary().into(),
         memories: costs.memories(),
+        node_ids: machine.node_ids().to_vec(),
         global_node: costs.global_node().map(|node| node.0),
         page_size: page_size.bytes(),
         ..MachineInfo::default()
@@ -74,7 +75,7 @@ pub(crate) fn parameters(ready: &Ready, placement: &str, replication: bool) -> V
     let mut all = vec![
         parameter("machine", &model.machine),
         parameter("page-size", page_size),
-        parameter("threads-on", &model.threads_on),
+        parameter("threads-on", model.threads_on(&ready.machine)),
         parameter("placement", placement),
         parameter("replication", replication),
         parameter("misses", model.misses),

@@ -5,6 +5,7 @@ mod build;
 use crate::chosen::ITERATION;
 use crate::error::Result;
 use crate::experiment::Experiment;
+use crate::mappings::Mappings;
 use crate::model;
 use crate::placement::Begins;
 use crate::progress::Unit;
@@ -46,6 +47,10 @@ pub struct Layout {
     pub placement: Option<Placement>,
     /// Who refers to what in which phase, if that was asked.
     pub usage: Option<PageUsage>,
+    /// Where threads run.
+    pub binding: Binding,
+    /// What the program has mapped.
+    pub mappings: Mappings,
 }
 
 impl Layout {
@@ -65,7 +70,7 @@ impl Layout {
         choice.check_threads(trace)?;
         let costs = model.costs(machine, page_size)?;
         let read_gap = costs.read_gap().min(read_gap.unwrap_or(u32::MAX));
-        let mut binding = model.binding(machine)?;
+        let mut binding = model.binding(machine, trace)?;
         let scheduled = scene.schedule(trace, machine, &mut binding)?;
         let in_use = model::cpus(trace, &binding).cpus().len();
         let prices = model.time_prices(machine, page_size, in_use)?;
@@ -114,6 +119,8 @@ impl Layout {
             windows,
             placement,
             usage,
+            binding,
+            mappings: built.mappings,
         })
     }
 }

@@ -33,8 +33,7 @@ pub fn bound(case: &Case<'_>) -> Result<Load> {
             "the trace is of windows of a program, whose loads between them are not known".into(),
         ));
     }
-    let binding = ready.experiment.model.binding(&ready.machine)?;
-    let in_use = model::cpus(&case.trace, &binding);
+    let in_use = model::cpus(&case.trace, &layout.binding);
     let cpus: Vec<_> = (0u16..).map(|cpu| in_use.node(cpu)).zip(counts.iter().copied()).collect();
     let mover = ready.experiment.model.mover;
     let program = Program { history: &layout.history, times: &times, cpus: &cpus, mover };

@@ -1,6 +1,7 @@
 //! The machine model and how traces are laid over it.
 
 use crate::error::{PipelineError, Result};
+use crate::threads;
 use homing_core::cache::cpus::CpusInUse;
 use homing_core::cache::hierarchy::HierarchyError;
 use homing_core::cache::misses::Misses;
@@ -15,8 +16,6 @@ use std::path::Path;
 
 /// Memory for page histories, unless the user says another.
 pub const MEMORY: &str = "8G";
-/// Where threads run, unless the user says it.
-pub const THREADS_ON: &str = "fill";
 
 /// The machine model and how a trace is laid over it.
 #[derive(Clone, Debug)]
@@ -27,8 +26,8 @@ pub struct Model {
     pub set: Vec<String>,
     /// Page sizes; the machine's if there is none.
     pub page_size: Vec<PageSize>,
-    /// CPUs that threads run on.
-    pub threads_on: ThreadsOn,
+    /// CPUs that threads run on; [`threads::by_default`] where the user does not say it.
+    pub threads_on: Option<ThreadsOn>,
     /// Bytes of memory for page histories; what is beyond goes to a temporary file.
     pub memory: u64,
     /// Whether the machine's caches filter the references first. Prices are in time then, if the machine has times.
@@ -49,7 +48,7 @@ impl Model {
             machine: machine.to_owned(),
             set: Vec::new(),
             page_size: Vec::new(),
-            threads_on: THREADS_ON.parse().expect("the default is a rule"),
+            threads_on: None,
             memory: parse_bytes(MEMORY).expect("the default is a size"),
             misses: false,
             mover: Mover::default(),
@@ -99,11 +98,28 @@ impl Model {
         machine.time_prices(page_size, self.mover, cpus).map_err(PipelineError::usage)
     }
 
-    /// Which node each thread runs on.
-    pub fn binding(&self, machine: &Machine) -> Result<Binding> {
-        let cpus = (0..machine.cpus()).map(|cpu| machine.node_of(Cpu(cpu as u16)).unwrap_or(Node(0)));
-        self.threads_on.bind(&cpus.collect::<Vec<_>>()).map_err(PipelineError::Usage)
+    /// CPUs that threads run on.
+    pub fn threads_on(&self, machine: &Machine) -> ThreadsOn {
+        self.threads_on.clone().unwrap_or_else(|| threads::by_default(machine))
     }
+
+    /// Which node each thread of a trace runs on.
+    pub fn binding(&self, machine: &Machine, trace: &Trace<'_>) -> Result<Binding> {
+        let nodes = cpu_nodes(machine);
+        let threads_on = match self.threads_on(machine) {
+            ThreadsOn::Busy => match threads::busy(trace).in_turn(&nodes) {
+                none if none.is_empty() => ThreadsOn::Busy,
+                cpus => ThreadsOn::List(cpus),
+            },
+            other => other,
+        };
+        threads_on.bind(&nodes).map_err(PipelineError::Usage)
+    }
+}
+
+/// The node of each CPU of a machine.
+pub fn cpu_nodes(machine: &Machine) -> Vec<Node> {
+    (0..machine.cpus()).map(|cpu| machine.node_of(Cpu(cpu as u16)).unwrap_or(Node(0))).collect()
 }
 
 /// What reaches memory when references go through the machine's caches first; a usage error if its file has none.

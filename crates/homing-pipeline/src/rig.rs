@@ -40,11 +40,9 @@ impl Rig {
     pub fn new(case: &Case<'_>) -> Result<Rig> {
         check_lines(&case.trace)?;
         let Ready { experiment, machine, page_size, .. } = case.ready;
-        let mut binding = experiment.model.binding(machine)?;
-        experiment.scene.schedule(&case.trace, machine, &mut binding)?;
         Ok(Rig {
             shape: model::hierarchy(machine, *page_size)?,
-            cpus: model::cpus(&case.trace, &binding),
+            cpus: model::cpus(&case.trace, &case.layout.binding),
             addresses: model::addresses(&case.trace, *page_size),
             times: Times::new(machine, *page_size),
             mover: experiment.model.mover,

@@ -24,9 +24,9 @@ fn share(name: String, part: &Part) -> Share {
 
 /// The shares in a diagnosis, which knows `pages`; none if the experiment did not ask for [`crate::Experiment::usage`].
 pub(crate) fn shares(case: &Case<'_>, pages: &[PageFacts]) -> Result<Option<Shares>> {
-    let Case { ready, layout, trace, .. } = case;
+    let Case { layout, trace, .. } = case;
     let Some(usage) = &layout.usage else { return Ok(None) };
-    let cpus = model::cpus(trace, &ready.experiment.model.binding(&ready.machine)?);
+    let cpus = model::cpus(trace, &layout.binding);
     let parts = parts(pages, usage, &layout.costs, |cpu| cpus.node(cpu));
     let mut threads: BTreeMap<u16, Vec<String>> = BTreeMap::new();
     for (thread, _) in trace.threads() {

@@ -1,5 +1,6 @@
 //! Why a program pays for memory that is not uniform: the diagnosis of a trace ([`homing_core::why`]).
 
+mod doubt;
 mod known;
 mod page;
 mod reading;
@@ -19,11 +20,12 @@ use crate::model;
 use crate::shares::shares;
 use homing_core::cache::cpus::CpusInUse;
 use homing_core::cache::Counts;
-use homing_core::history::{Binding, ThreadsOn};
+use homing_core::history::{Binding, Busy, ThreadsOn};
 use homing_core::ids::Node;
 use homing_core::policy::placement::Placement;
-use homing_core::report::why::{Basis, WhyReport};
+use homing_core::report::why::{Basis, WhyReport, Working};
 use homing_core::time::Times;
+use homing_core::why::doubt::Doubt;
 use homing_core::why::facts::{facts, INTERVALS};
 use homing_core::why::verdict::Cause;
 use homing_core::why::{self, CpuCounts};
@@ -57,8 +59,19 @@ fn judge(case: &Case<'_>, vary: bool) -> Result<WhyReport> {
         if let Some(cpus) = on_one_node(case, &known.by_cpu)? {
             diagnosis.on_one_node(&setup, &cpus);
         }
-        if vary {
-            notes.extend(threads::widen(case, &mut diagnosis, times.as_ref().ok())?);
+    }
+    let busy = crate::threads::busy(trace);
+    let mut doubt = doubt::doubt(case, &setup, &busy, diagnosis.cause);
+    // Where it does not matter where any page is, nor does it where threads are.
+    let all: Vec<usize> = (0..known.facts.len()).collect();
+    let vary = vary && (diagnosis.cause != Cause::NotNuma || why::sensitivity(&setup, &all) >= why::NOTHING);
+    if vary && doubt.is_none() {
+        match threads::in_blocks(case, &mut diagnosis, times.as_ref().ok())? {
+            threads::Blocks::Same => {}
+            threads::Blocks::Note(note) => notes.push(note),
+            threads::Blocks::Cause(cause, gain) => {
+                doubt = Some(Doubt::Threads { cause, percent: 100.0 * gain });
+            }
         }
     }
     let shares = shares(case, &known.facts)?;
@@ -71,7 +84,7 @@ fn judge(case: &Case<'_>, vary: bool) -> Result<WhyReport> {
         behind_caches: layout.caches.is_some(),
         replication: false,
         shares,
-        threads_on: ready.experiment.model.threads_on.to_string(),
+        threads_on: ready.experiment.model.threads_on(&ready.machine).to_string(),
         nodes_in_use: nodes_of(cpus.iter().map(|cpu| cpu.node)),
         cpus_of_node_0: cpus_of_node_0(ready),
         machine: ready.machine_info(),
@@ -80,10 +93,19 @@ fn judge(case: &Case<'_>, vary: bool) -> Result<WhyReport> {
         notes,
         sampled: None,
         process: Vec::new(),
+        busy: Some(working(case, &busy)),
+        doubt,
     };
     let references = layout.history.duration().0;
     let report = WhyReport::new(&diagnosis, basis).with_timelines(&diagnosis, &known.facts, references);
     Ok(report.with_program(of_program(case, &known)?))
+}
+
+/// Which threads work, and which nodes they reach.
+fn working(case: &Case<'_>, busy: &Busy) -> Working {
+    let nodes = nodes_of(model::cpu_nodes(&case.ready.machine).into_iter());
+    let reached = nodes_of(busy.threads().map(|thread| case.layout.binding.node(thread)));
+    Working { threads: busy.count() as u64, alone: doubt::one_works(busy), reached, nodes }
 }
 
 /// What windows say of the whole program, if the trace is of windows.
@@ -108,8 +130,7 @@ fn of_program(case: &Case<'_>, known: &Known) -> Result<Option<Still>> {
 
 /// The CPUs that threads run on, with what their caches counted in a layout.
 fn cpus_in_use(case: &Case<'_>, layout: &Layout, by_cpu: &[[u64; INTERVALS]]) -> Result<Vec<CpuCounts>> {
-    let binding = case.ready.experiment.model.binding(&case.ready.machine)?;
-    let cpus = model::cpus(&case.trace, &binding);
+    let cpus = model::cpus(&case.trace, &layout.binding);
     Ok(counted(&cpus, layout.caches_by_cpu.as_deref(), by_cpu, made_for_each(&case.trace)))
 }
 
@@ -154,10 +175,10 @@ fn nodes_of(cpus: impl Iterator<Item = Node>) -> u64 {
 fn on_one_node(case: &Case<'_>, by_cpu: &[[u64; INTERVALS]]) -> Result<Option<Vec<CpuCounts>>> {
     let Case { ready, trace, layout, .. } = case;
     let mut experiment = ready.experiment.clone();
-    let spread = experiment.model.binding(&ready.machine)?;
-    experiment.model.threads_on = ThreadsOn::Fill;
-    let filled = experiment.model.binding(&ready.machine)?;
-    let (now, then) = (model::cpus(trace, &spread), model::cpus(trace, &filled));
+    let spread = &layout.binding;
+    experiment.model.threads_on = Some(ThreadsOn::Fill);
+    let filled = experiment.model.binding(&ready.machine, trace)?;
+    let (now, then) = (model::cpus(trace, spread), model::cpus(trace, &filled));
     let nodes = |cpus: &CpusInUse| nodes_of((0..cpus.cpus().len() as u16).map(|cpu| cpus.node(cpu)));
     let fit = nodes(&then) == 1 && then.cpus().len() == trace.threads().count();
     if layout.caches.is_none() || !fit || nodes(&now) == 1 || now.cpus().len() != then.cpus().len() {
@@ -170,7 +191,7 @@ fn on_one_node(case: &Case<'_>, by_cpu: &[[u64; INTERVALS]]) -> Result<Option<Ve
         let at = |binding: &Binding, cpus: &CpusInUse| {
             cpus.cpus().iter().position(|&cpu| cpu == binding.cpu(thread))
         };
-        if let (Some(from), Some(to)) = (at(&spread, &now), at(&filled, &then)) {
+        if let (Some(from), Some(to)) = (at(spread, &now), at(&filled, &then)) {
             moved[to] = by_cpu[from];
         }
     }

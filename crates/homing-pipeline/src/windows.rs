@@ -254,11 +254,9 @@ struct Cut<'a> {
 fn cut(case: &Case<'_>) -> Result<CutTrace> {
     let (ready, trace): (_, &Trace<'_>) = (case.ready, &case.trace);
     let experiment = &ready.experiment;
-    let mut binding = experiment.model.binding(&ready.machine)?;
-    experiment.scene.schedule(trace, &ready.machine, &mut binding)?;
     let progress = experiment.progress.begin(trace.references(), Unit::References, "windows");
     let mut cut = Cut {
-        binding: &binding,
+        binding: &case.layout.binding,
         frames: frames(trace),
         page_size: ready.page_size,
         read_gap: case.layout.costs.read_gap(),

@@ -86,7 +86,7 @@ fn behind_caches_prices_are_in_time_and_the_bound_is_one() {
     let file = TraceFile::open(&path).unwrap();
     let run = |misses| {
         let mut model = Model::of("two-socket");
-        (model.misses, model.threads_on) = (misses, "round-robin".parse().unwrap());
+        (model.misses, model.threads_on) = (misses, Some("round-robin".parse().unwrap()));
         model.set = ["l1.size=1K", "l2.size=4K", "l2.ways=4"].map(|set| format!("hierarchy.{set}")).to_vec();
         let experiment = Experiment { placement: Some("single-node".into()), ..Experiment::new(model) };
         let ready = experiment.ready(|placement| policies(&[], placement)).unwrap();
@@ -107,7 +107,7 @@ fn behind_caches_prices_are_in_time_and_the_bound_is_one() {
 fn a_run_costs_its_own_misses_moves_and_shootdowns() {
     let (_directory, path) = trace();
     let mut experiment = watched::behind_caches(Experiment::new(Model::of("two-socket")));
-    experiment.model.threads_on = "round-robin".parse().unwrap();
+    experiment.model.threads_on = Some("round-robin".parse().unwrap());
     experiment.placement = Some("single-node".into());
     let ready = experiment.ready(|_| Ok(vec![policy("interval-majority")?])).unwrap();
     let file = TraceFile::open(&path).unwrap();

@@ -11,6 +11,14 @@ import { pasteList, pasteOf } from './paste.ts'
 /** The card of a diagnosis. */
 export function verdictCard(why: WhyReport): HTMLElement {
   const calm = why.verdict === 'not-numa'
+  if (why.verdict === 'not-known')
+    return h(
+      'section',
+      { class: 'verdict', 'aria-label': 'Verdict' },
+      h('p', { class: 'sentence' }, visible(why.sentence)),
+      badges(why),
+      h('p', { class: 'basis' }, visible(why.basis)),
+    )
   return h(
     'section',
     { class: calm ? 'verdict calm' : 'verdict', 'aria-label': 'Verdict' },

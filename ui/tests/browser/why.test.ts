@@ -103,7 +103,7 @@ describe.skipIf(!available)('the diagnosis on the page', () => {
     expect(badges).toEqual([
       'behind caches',
       'one copy a page',
-      '4 threads, round-robin, on 4 nodes',
+      '4 threads, busy, on 4 nodes',
       'fixture-machine',
       'modelled',
     ])

@@ -36,8 +36,8 @@ pub struct Args {
     /// Override a field of the machine, such as remote=15
     #[arg(long, value_name = "FIELD=VALUE")]
     set: Vec<String>,
-    /// CPUs that threads of traces run on: round-robin over the nodes, fill, one-per-node, or a list such as 0-3,5
-    /// [default: round-robin]
+    /// CPUs that threads of traces run on: busy (those that work at the same time on the nodes in turn), round-robin
+    /// (by their numbers), fill, one-per-node, or a list such as 0-3,5 [default: busy]
     #[arg(long, value_name = "HOW")]
     threads_on: Option<ThreadsOn>,
     /// Page size, a power of two from 512 to 1G [default: the machine's]

@@ -322,6 +322,7 @@ fn report(finished: &Finished) {
         things(summary.frames.into(), "page"),
         HumanBytes(*bytes),
     );
+    errln!("homing: next: homing why {}", path.display());
     if let Some(share) = finished.summary.share_in_windows() {
         errln!(
             "homing: {} hold {:.2} % of what the program did up to the last: `homing optimal {}` estimates the whole",

@@ -51,7 +51,8 @@ pub struct Args {
     /// Override a field of all machines, or a policy's parameter (POLICY.PARAM=VALUE)
     #[arg(long, value_name = "FIELD=VALUE")]
     set: Vec<String>,
-    /// CPUs that threads run on: fill, round-robin, one-per-node, or a list [default: fill]
+    /// CPUs that threads run on: busy, fill, round-robin, one-per-node, or a list [default: busy; fill on machines of
+    /// papers and without caches]
     #[arg(long, value_name = "HOW")]
     threads_on: Option<String>,
     /// Page size [default: the machine's]

@@ -16,6 +16,7 @@ use homing_core::history::ThreadsOn;
 use homing_core::ids::PageSize;
 use homing_core::report::why::WhyReport;
 use homing_core::time::Mover;
+use homing_core::why::verdict::Cause;
 use homing_pipeline::chosen::{Choice, ThreadList};
 use homing_pipeline::honest::Asked;
 use homing_pipeline::model::{bytes, MEMORY};
@@ -51,8 +52,8 @@ pub struct Args {
     /// Override a field of the machine, such as remote=15
     #[arg(long, value_name = "FIELD=VALUE", conflicts_with_all = ["pid", "cgroup"])]
     set: Vec<String>,
-    /// CPUs that threads run on: round-robin over the nodes, fill, one-per-node, or a list such as 0-3,5 [default:
-    /// round-robin]
+    /// CPUs that threads run on: busy (those that work at the same time on the nodes in turn), round-robin (by their
+    /// numbers), fill, one-per-node, or a list such as 0-3,5 [default: busy]
     #[arg(long, value_name = "HOW", conflicts_with_all = ["pid", "cgroup"])]
     threads_on: Option<ThreadsOn>,
     /// Page size, a power of two from 512 to 1G [default: the machine's]
@@ -75,6 +76,9 @@ pub struct Args {
     /// Areas that are shown
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     areas: u64,
+    /// End with exit code 1 if the changes save more than this, for tests of a program
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    fail_above: Option<f64>,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
@@ -93,13 +97,11 @@ pub fn run(args: Args) -> Result {
     match input {
         Input::PerfData(path) => {
             let (report, code) = args.perf.diagnose(&path, args.machine.as_deref())?;
-            show(&args, &report)?;
-            Ok(code)
+            judged(&args, &report, code)
         }
         Input::Trace(path) => {
             let (report, code) = trace(&args, &path, Vec::new())?;
-            show(&args, &report)?;
-            Ok(code)
+            judged(&args, &report, code)
         }
         Input::Command(command) => {
             // Whoever reads the verdict by program must not find the program's own words in it.
@@ -109,13 +111,11 @@ pub fn run(args: Args) -> Result {
                 Err(interrupted) => return Ok(interrupted),
             };
             let (report, code) = trace(&args, &recorded.path, recorded.notes)?;
-            show(&args, &report)?;
-            Ok(code)
+            judged(&args, &report, code)
         }
         Input::Process(watched) => {
             let (report, code) = watched.diagnose(args.machine.as_deref().unwrap_or("host"))?;
-            show(&args, &report)?;
-            Ok(code)
+            judged(&args, &report, code)
         }
     }
 }
@@ -179,7 +179,28 @@ fn trace(args: &Args, path: &Path, notes: Vec<String>) -> anyhow::Result<(WhyRep
     if let Some(page) = &args.html {
         files::write(page, Over::Pages, crate::page::page(&why::page(&case, &report)?)?)?;
     }
-    Ok((report, if case.layout.partial { Code::PARTIAL } else { Code::OK }))
+    let whole = !case.layout.partial && report.verdict != Cause::NotKnown;
+    Ok((report, if whole { Code::OK } else { Code::PARTIAL }))
+}
+
+/// The exit code of a report that can be told with `code`.
+fn judged(args: &Args, report: &WhyReport, code: Code) -> Result {
+    show(args, report)?;
+    let saves = 100.0 * report.gain.high;
+    match args.fail_above.filter(|most| code == Code::OK && saves > *most) {
+        Some(most) => {
+            let message =
+                format!("the changes save up to {saves:.1} %, which is more than --fail-above {most} %");
+            Err(exit::error(Code::FAILURE, message))
+        }
+        None => Ok(code),
+    }
+}
+
+fn percent(text: &str) -> std::result::Result<f64, String> {
+    let digits = text.strip_suffix('%').unwrap_or(text).trim();
+    let value = digits.parse().ok().filter(|value| (0.0..=100.0).contains(value));
+    value.ok_or_else(|| format!("`{text}`: expected percent from 0 to 100, such as 5 or 5%"))
 }
 
 fn show(args: &Args, report: &WhyReport) -> anyhow::Result<()> {

@@ -15,7 +15,7 @@ fn trace(folder: &Path, name: &str, threads: u64, maker: impl Fn(u64) -> u64) ->
         }
     };
     (0..PAGES).for_each(|page| turn(maker(page), page));
-    for _ in 0..20 {
+    for _ in 0..30 {
         (0..PAGES).for_each(|page| turn(page * threads / PAGES, page));
     }
     support::import(folder, name, &csv).to_str().unwrap().to_owned()
@@ -48,7 +48,7 @@ fn a_mended_program_shows_what_went_away() {
     let json: Value =
         serde_json::from_str(&stdout(&["diff", one, &after, "--machine", "butterfly", "--json"])).unwrap();
     assert_eq!((&json["schema"], &json["after"]["verdict"]), (&1.into(), &"not-numa".into()));
-    // Three quarters of 20 uses were remote at 15 each; now all are local.
+    // Three quarters of 30 uses were remote at 15 each; now all are local.
     assert!(json["cost"]["before"].as_f64().unwrap() > 8.0 * json["cost"]["after"].as_f64().unwrap());
     let (page, markdown) = (folder.path().join("d.html"), folder.path().join("d.md"));
     stdout(&["diff", one, two, "--html", page.to_str().unwrap(), "--markdown", markdown.to_str().unwrap()]);

@@ -36,7 +36,7 @@ fn model(trace: &Path, options: &[&str]) -> (String, [String; 3]) {
     (words, ["threads-on", "misses", "replication"].map(parameter))
 }
 
-const SPREAD: &str = "threads are spread over the nodes (round-robin)";
+const SPREAD: &str = "threads that work are spread over the nodes (busy)";
 const FILLED: &str = "threads fill the nodes one by one (fill)";
 const CACHES: &str = "the machine's caches come first";
 const EVERY: &str = "every reference counts, no caches";
@@ -50,7 +50,7 @@ fn machines_of_today_have_spread_threads_caches_and_one_copy() {
     for machine in ["two-socket", "four-socket", "eight-node", "two-socket-cxl"] {
         let (words, parameters) = model(&trace, &["-m", machine]);
         assert_eq!(words, format!("{SPREAD}; {CACHES}; {ONE}"), "{machine}");
-        assert_eq!(parameters, ["round-robin", "true", "false"], "{machine}");
+        assert_eq!(parameters, ["busy", "true", "false"], "{machine}");
     }
 }
 
@@ -115,7 +115,16 @@ fn more_cpus_than_caches_are_simulated_for_are_refused_with_the_way_out() {
     let dir = tempfile::tempdir().unwrap();
     let csv: String = (0..80u64).map(|thread| format!("{thread},{},8,w\n", (thread + 1) * 4096)).collect();
     let trace = import(dir.path(), "wide.trace", &csv);
-    let words = ["compare", trace.to_str().unwrap(), "-m", "two-socket", "--set", "cpus_per_node=64"];
+    let words = [
+        "compare",
+        trace.to_str().unwrap(),
+        "-m",
+        "two-socket",
+        "--set",
+        "cpus_per_node=64",
+        "--threads-on",
+        "round-robin",
+    ];
     let refused = homing(1, &words);
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("`homing compare --every-reference`"));

@@ -133,7 +133,14 @@ impl Lab {
         let trace = self.path("out.trace");
         let record = ["record", "--quiet", "--recorder", recorder, "-o"];
         succeeds(build::homing().args(record).arg(&trace).arg("--").args(command));
-        let why = succeeds(build::homing().arg("why").arg(&trace).args(["--machine", "butterfly", "--json"]));
+        // Programs too small to be judged have names all the same.
+        let why = build::homing()
+            .arg("why")
+            .arg(&trace)
+            .args(["--machine", "butterfly", "--json"])
+            .output()
+            .unwrap();
+        assert!(matches!(why.status.code(), Some(0 | 5)), "{}", String::from_utf8_lossy(&why.stderr));
         let why: Value = serde_json::from_slice(&why.stdout).unwrap();
         why["areas"].as_array().unwrap().clone()
     }

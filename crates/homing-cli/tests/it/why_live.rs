@@ -121,7 +121,11 @@ fn a_program_is_ended_when_its_time_is_over() {
     let program = lab.compile(FILL, &[]);
     let output = why(&lab, &["--json", "--budget", "5s", "--", program.to_str().unwrap(), "wait"]);
     let report = json(&output);
-    assert!(output.status.success());
+    assert_eq!(
+        (output.status.code(), &report["doubt"]["reason"]),
+        (Some(5), &"one-thread".into()),
+        "{report}"
+    );
     let said = "the program was ended after 5 s of recording: start-up may weigh too much";
     assert!(notes(&report).contains(said), "{report}");
     assert!(!notes(&report).contains("status"), "it did not end so by itself: {report}");

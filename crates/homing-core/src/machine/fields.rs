@@ -23,6 +23,7 @@ pub const FIELDS: &[Field] = &[
     field("summary", "", "one line about it"),
     field("paper", "", "the paper whose machine it is; `compare` leaves such a machine as the paper has it"),
     field("nodes", "memories", "nodes, 1 to 1024, global memory not counted"),
+    field("node_ids", "", "the kernel's numbers of the nodes, where they are not 0, 1, and so on: a list"),
     field("cpus_per_node", "CPUs", "a number, or a list with one number for each node"),
     field("page_size", "bytes", "size of a page, such as 4K"),
     field("reference.remote", LOCAL, "r: a word reference to another node's memory"),

@@ -16,6 +16,9 @@ pub(super) struct Spec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper: Option<String>,
     pub nodes: u16,
+    /// The kernel's numbers of the nodes, where they are not 0, 1, and so on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub node_ids: Vec<u32>,
     #[serde(default = "one_each")]
     pub cpus_per_node: Cpus,
     #[serde(default = "four_kib")]

@@ -42,8 +42,8 @@ fn snippet(form: Form, text: impl Into<String>) -> Snippet {
 
 /// The machine that remedies are for.
 pub struct Target {
-    /// Nodes that threads run on.
-    pub nodes: u16,
+    /// The kernel's numbers of the nodes that threads run on; the first is called node 0 below.
+    pub nodes: Vec<u32>,
     /// CPUs of node 0, as lists have them: `0-7`.
     pub cpus_of_node_0: String,
     /// Bytes of a page.
@@ -52,20 +52,34 @@ pub struct Target {
 
 impl Target {
     fn all_nodes(&self) -> String {
-        match self.nodes {
-            0 | 1 => "0".into(),
-            nodes => format!("0-{}", nodes - 1),
+        let mut ranges: Vec<(u32, u32)> = Vec::new();
+        for &id in &self.nodes {
+            match ranges.last_mut() {
+                Some((_, last)) if *last + 1 == id => *last = id,
+                _ => ranges.push((id, id)),
+            }
         }
+        let range = |(first, last): &(u32, u32)| match first == last {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        };
+        ranges.iter().map(range).collect::<Vec<_>>().join(",")
     }
 
+    /// Nodes beyond 63 are left out.
     fn mask(&self) -> u64 {
-        u64::MAX >> (64 - u32::from(self.nodes.clamp(1, 64)))
+        self.nodes.iter().filter(|&&id| id < 64).fold(0, |mask, id| mask | 1 << id)
+    }
+
+    /// The kernel's number of a node.
+    pub fn id(&self, node: u16) -> u32 {
+        self.nodes.get(usize::from(node)).copied().unwrap_or(node.into())
     }
 }
 
 /// What to do about an area.
 pub fn for_area(remedy: Remedy, area: &AreaReport, target: &Target) -> Vec<Snippet> {
-    let words = snippet(Form::Words, in_words(remedy));
+    let words = snippet(Form::Words, in_words(remedy, |node| target.id(node)));
     let (bytes, page) = (area.bytes, target.page_bytes);
     let mbind = |mode: &str, mask: u64| {
         let call = format!(
@@ -81,12 +95,12 @@ pub fn for_area(remedy: Remedy, area: &AreaReport, target: &Target) -> Vec<Snipp
              for (size_t i = 0; i < n; i++)\n    data[i] = 0;  /* the first write decides the node */",
         ),
         Remedy::Spread => mbind("MPOL_INTERLEAVE", target.mask()),
-        Remedy::Bind(node) => mbind("MPOL_BIND", 1 << node.min(63)),
+        Remedy::Bind(node) => mbind("MPOL_BIND", 1 << target.id(node).min(63)),
         Remedy::Replicate => snippet(
             Form::C,
             format!(
                 "void *copy[{}];  /* copy[numa_node_of_cpu(sched_getcpu())], filled by a thread there */",
-                target.nodes
+                target.nodes.len()
             ),
         ),
         Remedy::SmallPages(placing) => {
@@ -142,17 +156,17 @@ pub fn for_all(remedy: Remedy, target: &Target) -> Vec<Snippet> {
             ),
         ],
         Remedy::OneNode => {
-            let cpus = &target.cpus_of_node_0;
+            let (cpus, node) = (&target.cpus_of_node_0, target.id(0));
             vec![
-                snippet(Form::Shell, "numactl --cpunodebind=0 --membind=0 -- PROGRAM"),
-                snippet(Form::Systemd, format!("CPUAffinity={cpus}\nNUMAPolicy=bind\nNUMAMask=0")),
+                snippet(Form::Shell, format!("numactl --cpunodebind={node} --membind={node} -- PROGRAM")),
+                snippet(Form::Systemd, format!("CPUAffinity={cpus}\nNUMAPolicy=bind\nNUMAMask={node}")),
                 snippet(
                     Form::Oci,
                     format!(
-                        r#""linux": {{ "resources": {{ "cpu": {{ "cpus": "{cpus}", "mems": "0" }} }} }}"#
+                        r#""linux": {{ "resources": {{ "cpu": {{ "cpus": "{cpus}", "mems": "{node}" }} }} }}"#
                     ),
                 ),
-                snippet(Form::Cgroup, format!("echo {cpus} > cpuset.cpus\necho 0 > cpuset.mems")),
+                snippet(Form::Cgroup, format!("echo {cpus} > cpuset.cpus\necho {node} > cpuset.mems")),
             ]
         }
         Remedy::Migrate => vec![snippet(Form::Shell, HOMING_RUN)],
@@ -167,8 +181,8 @@ pub fn for_all(remedy: Remedy, target: &Target) -> Vec<Snippet> {
     }
 }
 
-/// A remedy as something to do.
-pub fn in_words(remedy: Remedy) -> String {
+/// A remedy as something to do. `id`: the kernel's number of a node.
+pub fn in_words(remedy: Remedy, id: impl Fn(u16) -> u32) -> String {
     match remedy {
         Remedy::InitialiseByUser => {
             "let the threads that use it initialise it: `#pragma omp parallel for schedule(static)` over the loop that \
@@ -179,6 +193,7 @@ pub fn in_words(remedy: Remedy) -> String {
              first written"
         }
         Remedy::Bind(node) => {
+            let node = id(node);
             return format!(
                 "keep it on node {node}: `mbind(start, bytes, MPOL_BIND, node {node}, ...)` where it is allocated, or \
                  initialise it in a thread of that node"
@@ -220,8 +235,8 @@ pub fn in_words(remedy: Remedy) -> String {
 mod tests {
     use super::*;
 
-    fn target(nodes: u16) -> Target {
-        Target { nodes, cpus_of_node_0: "0-7".into(), page_bytes: 4096 }
+    fn target(nodes: u32) -> Target {
+        Target { nodes: (0..nodes).collect(), cpus_of_node_0: "0-7".into(), page_bytes: 4096 }
     }
 
     #[test]
@@ -239,5 +254,9 @@ mod tests {
         let oci: serde_json::Value = serde_json::from_str(&oci).unwrap();
         assert_eq!(oci["linux"]["resources"]["cpu"]["cpus"], "0-7");
         assert_eq!((target(64).mask(), target(2).mask()), (u64::MAX, 3));
+        let odd = Target { nodes: vec![4, 5, 7], ..target(3) };
+        assert_eq!((odd.all_nodes(), odd.mask(), odd.id(2)), ("4-5,7".into(), 0xb0, 7));
+        assert!(for_all(Remedy::OneNode, &odd)[0].text.contains("--membind=4 "));
+        assert!(in_words(Remedy::Bind(1), |node| odd.id(node)).contains("node 5"));
     }
 }

@@ -14,6 +14,7 @@ use super::{MachineInfo, Parameter, TraceInfo};
 use crate::sharing::SharingClass;
 use crate::time::Elapsed;
 use crate::why::area::{Area, AreaLines};
+use crate::why::doubt::Doubt;
 use crate::why::remedy::{Prediction, Remedy};
 use crate::why::traffic::Traffic;
 use crate::why::verdict::Cause;
@@ -57,6 +58,12 @@ pub struct WhyReport {
     /// How references were sampled; absent for a trace, which has all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled: Option<SampledReport>,
+    /// Which threads work, and the nodes that they reach; absent for samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy: Option<Working>,
+    /// Why there is no verdict, if there is none: the verdict is `not-known`, and all else is of what was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<Doubt>,
     /// What only a running process shows, in the order of judging; the first is the verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub process: Vec<ProcessFinding>,
@@ -323,6 +330,24 @@ pub struct Basis {
     pub parameters: Vec<Parameter>,
     /// What else a reader must know.
     pub notes: Vec<String>,
+    /// Which threads work; not known of samples.
+    pub busy: Option<Working>,
+    /// Why there is no verdict, if there is none.
+    pub doubt: Option<Doubt>,
+}
+
+/// The threads that work, and the nodes that they reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct Working {
+    /// Threads that are busy at some time ([`crate::history::Busy`]).
+    pub threads: u64,
+    /// Whether one of them makes nearly all references.
+    pub alone: bool,
+    /// Nodes that they run on.
+    pub reached: u64,
+    /// Nodes of the machine that have CPUs.
+    pub nodes: u64,
 }
 
 impl WhyReport {
@@ -330,7 +355,7 @@ impl WhyReport {
     pub fn new(found: &Diagnosis, basis: Basis) -> WhyReport {
         let now = found.costs[0];
         let target = Target {
-            nodes: found.before.rows().len() as u16,
+            nodes: (0..found.before.rows().len()).map(|node| basis.machine.node_id(node)).collect(),
             cpus_of_node_0: basis.cpus_of_node_0.clone(),
             page_bytes: basis.machine.page_size,
         };
@@ -346,16 +371,13 @@ impl WhyReport {
         };
         let time =
             |(now, then): &(Elapsed, Elapsed)| WhyTimes { now: now.into(), with_remedies: then.into() };
-        let verdict = basis.process.first().map_or(found.cause, |first| first.cause);
+        let of_data = if basis.doubt.is_some() { Cause::NotKnown } else { found.cause };
+        let verdict = basis.process.first().map_or(of_data, |first| first.cause);
         WhyReport {
             schema: SCHEMA,
             verdict,
             words: verdict.words().into(),
-            sentence: process::sentence(
-                &basis.process,
-                found.cause,
-                words::sentence(found, basis.nodes_in_use),
-            ),
+            sentence: process::sentence(&basis.process, of_data, words::sentence(found, &basis, &target)),
             basis: words::rests_on(found, &basis),
             gain: found.gain,
             at_most: found.at_most,
@@ -375,6 +397,8 @@ impl WhyReport {
             sampled: basis.sampled,
             process: basis.process,
             nodes_in_use: basis.nodes_in_use,
+            busy: basis.busy,
+            doubt: basis.doubt,
             machine: basis.machine,
             trace: basis.trace,
             parameters: basis.parameters,

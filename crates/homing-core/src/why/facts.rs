@@ -86,7 +86,7 @@ pub struct PageFacts {
     pub writes: u64,
     /// How the nodes share it.
     pub class: SharingClass,
-    /// The node of the first reference: who made it.
+    /// The node that first touch puts it on: who made it.
     pub made_by: Node,
     /// References of that node before any other came: whoever initialises the page instead makes them.
     pub making: u64,
@@ -246,7 +246,7 @@ fn page_facts(
         uses.add(&run);
         tally.add(run.node, run.reads(), u64::from(run.writes));
     }
-    let made_by = runs()?.next().map_or(Node(0), |run| run.node);
+    let made_by = history.first_touch(page)?.unwrap_or(Node(0));
     let making = runs()?.take_while(|run| run.node == made_by).map(|run| run.references()).sum();
     let home = placement.start(history, page, costs)?.node;
     let spread = Placement::Striped(1).start(history, page, costs)?.node;

@@ -16,6 +16,7 @@
 
 pub mod active;
 pub mod area;
+pub mod doubt;
 pub mod facts;
 pub mod lines;
 pub mod parts;
@@ -41,7 +42,7 @@ use facts::{PageFacts, INTERVALS};
 use remedy::{Prediction, Remedy};
 use serde::{Deserialize, Serialize};
 use small::{Placing, Small};
-use traffic::Traffic;
+use traffic::{Flow, Traffic};
 use verdict::Cause;
 
 /// What is diagnosed.
@@ -93,7 +94,7 @@ pub enum WhyError {
 }
 
 /// Less gain than this share is none: runs differ by more.
-const NOTHING: f64 = 0.03;
+pub const NOTHING: f64 = 0.03;
 /// A memory that serves this many times the mean is congested, if waiting for it takes [`WAITING`] of the time.
 const BUSY: f64 = 1.5;
 /// See [`BUSY`].
@@ -245,6 +246,31 @@ impl Diagnosis {
         let time =
             setup.times.zip(now).map(|(times, now)| traffic.elapsed(times, cpus).total_ns / now.max(1e-9));
         self.for_all.push(Prediction { remedy: Remedy::OneNode, cost, time });
+    }
+}
+
+/// By what share of the run time the best and the worst node for each of some pages differ: how much it matters where
+/// they are. Of the cost of memory references where times are not known.
+pub fn sensitivity(setup: &Setup<'_>, pages: &[usize]) -> f64 {
+    let (facts, model) = (setup.facts, Model::new(setup));
+    let nodes = || (0..model.nodes() as u16).map(Node);
+    let worst = |page: &PageFacts| {
+        let cost = |node: &Node| page.cost_at(setup.costs, *node);
+        nodes().max_by(|a, b| cost(a).total_cmp(&cost(b))).unwrap_or(page.home)
+    };
+    let before = Traffic::new(model.nodes(), facts);
+    let at = |node: &dyn Fn(&PageFacts) -> Node| {
+        model.elapsed(&before.flowing(facts, pages, |page, _| Flow::to(node(page))))
+    };
+    match (model.elapsed(&before), at(&|page| page.best), at(&worst)) {
+        (Some(now), Some(best), Some(worst)) => {
+            (worst.total_ns - best.total_ns).max(0.0) / now.total_ns.max(1e-9)
+        }
+        _ => {
+            let costs = pages.iter().map(|&page| &facts[page]);
+            let differ = |page: &PageFacts| page.cost_at(setup.costs, worst(page)) - page.costs.at_best;
+            costs.map(differ).sum::<f64>() / model.memory_cost.max(1.0)
+        }
     }
 }
 

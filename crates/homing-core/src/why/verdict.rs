@@ -39,6 +39,8 @@ pub enum Cause {
     BalancingCosts,
     /// There is next to nothing to gain.
     NotNuma,
+    /// What was recorded does not tell.
+    NotKnown,
 }
 
 impl Cause {
@@ -60,6 +62,7 @@ impl Cause {
             Cause::Unmovable => "pages that cannot move are away from their users: allocate them there",
             Cause::BalancingCosts => "the kernel's balancing costs more than it could save: switch it off",
             Cause::NotNuma => "not NUMA",
+            Cause::NotKnown => "not known",
         }
     }
 

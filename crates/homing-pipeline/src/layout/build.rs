@@ -2,6 +2,7 @@
 
 use crate::chosen::{Choice, Chooser, ITERATION};
 use crate::error::{PipelineError, Result};
+use crate::mappings::Mappings;
 use crate::model::{cpus, frames};
 use crate::progress::Bar;
 use crate::spill::SpillFile;
@@ -55,6 +56,8 @@ pub struct Built {
     pub chosen: Option<String>,
     /// Who refers to what in which phase.
     pub usage: Option<PageUsage>,
+    /// What the program has mapped.
+    pub mappings: Mappings,
 }
 
 impl Runs<'_> {
@@ -88,11 +91,11 @@ impl Runs<'_> {
                 Some(misses.finish(&mut Counting { builder: &mut build.builder, usage })?)
             }
         };
-        let Build { found, lost, why, marks, windows, .. } = build;
+        let Build { found, lost, why, marks, windows, mappings, .. } = build;
         let chosen = build.chooser.as_ref().map(Chooser::note);
         let usage = build.usage.map(|usage| usage.by_page(&build.builder));
         let history = build.builder.finish(&frames)?;
-        Ok(Built { history, found, lost, why, caches, marks, windows, chosen, usage })
+        Ok(Built { history, found, lost, why, caches, marks, windows, chosen, usage, mappings })
     }
 
     /// Reads parts of the trace at the same time; nothing if they do not fit into memory, or if there is only one.
@@ -143,6 +146,7 @@ struct Build<'a> {
     windows: Vec<Seen>,
     /// Threads that are in a window.
     inside: HashSet<Thread>,
+    mappings: Mappings,
     progress: &'a dyn Bar,
     unreported: u64,
 }
@@ -176,6 +180,7 @@ impl<'a> Build<'a> {
             marks: Vec::new(),
             windows: Vec::new(),
             inside: HashSet::new(),
+            mappings: Mappings::default(),
             progress: runs.progress,
             unreported: 0,
         }
@@ -191,6 +196,7 @@ impl<'a> Build<'a> {
         self.lost += later.lost;
         self.marks.extend(later.marks);
         self.windows.extend(later.windows);
+        self.mappings.append(later.mappings);
         self
     }
 }
@@ -261,6 +267,9 @@ impl Visitor for Build<'_> {
 
     fn event(&mut self, thread: Thread, time: Time, event: &Event) {
         self.window(thread, time, event);
+        self.mappings.event(event, self.names);
+        let binding = self.binding;
+        self.builder.event(time, event, || binding.node_at(thread, time).0);
         if let Event::Mark { name, .. } = event {
             self.marks.push((time, *name));
             let text = self.names.get(*name);

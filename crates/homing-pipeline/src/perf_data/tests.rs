@@ -24,7 +24,7 @@ fn pebs_says_local_and_remote_of_two_nodes() {
     assert_eq!((area.pages_on_node[0], area.pages_best_on_node[1]), (64, 32));
     // Six samples a page, each for 2003 loads.
     assert_eq!(area.references_by_node, [32 * 6 * 2003, 32 * 6 * 2003]);
-    assert!(report.sentence.starts_with("Initialised by one thread"), "{}", report.sentence);
+    assert!(report.sentence.contains("is on node 0, and other nodes use it"), "{}", report.sentence);
     assert!(report.basis.contains("pebs.data, Intel(R) Xeon(R) (built)"), "{}", report.basis);
     let sampled = report.sampled.as_ref().unwrap();
     assert_eq!(sampled.samples, 384);

@@ -185,7 +185,7 @@ impl<'a> On<'a> {
         let key = format!(
             "{} {digest} {costs:?} {machine:?} {page_size} {} {} {} {} {} {} {events}",
             env!("CARGO_PKG_VERSION"),
-            model.threads_on,
+            model.threads_on(machine),
             model.misses,
             model.mover,
             experiment.replication,

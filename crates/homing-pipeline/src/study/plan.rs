@@ -4,7 +4,7 @@ use super::grid::Grid;
 use crate::error::{PipelineError, Result};
 use crate::experiment::{Experiment, Ready};
 use crate::info::{self, parameter};
-use crate::model::{bytes, Model, MEMORY, THREADS_ON};
+use crate::model::{bytes, Model, MEMORY};
 use crate::placement::{begins, Begins};
 use crate::policies::{each_once, policies};
 use crate::progress::Progress;
@@ -106,6 +106,10 @@ impl Plan {
         let join = |names: Vec<String>| names.join(",");
         let Experiment { model, scene, replication, bound_start, .. } = self.experiment();
         let machines = self.machines.iter().map(|ready| ready.experiment.model.machine.clone());
+        let threads_on = match &model.threads_on {
+            Some(asked) => asked.to_string(),
+            None => "busy; fill on machines of papers and without caches".to_owned(),
+        };
         let page_size = model.page_size.first().map_or("the machine's".to_owned(), ToString::to_string);
         let mut all = vec![
             parameter(
@@ -117,7 +121,7 @@ impl Plan {
             parameter("replication", replication),
             parameter("bound-start", bound_start),
             parameter("page-size", page_size),
-            parameter("threads-on", &model.threads_on),
+            parameter("threads-on", threads_on),
             parameter("misses", model.misses),
             parameter("mover", model.mover),
             parameter("set", join(model.set.clone())),
@@ -158,7 +162,7 @@ fn experiments(grid: &Grid, progress: Progress) -> Result<Vec<Experiment>> {
     let model = Model {
         set: grid.set.clone(),
         page_size: grid.page_size.iter().map(value).collect::<Result<_>>()?,
-        threads_on: value(grid.threads_on.as_deref().unwrap_or(THREADS_ON))?,
+        threads_on: grid.threads_on.as_ref().map(value).transpose()?,
         memory: memory.map_err(|e| PipelineError::Usage(format!("--memory {e}")))?,
         misses: grid.misses,
         mover: grid.mover.as_ref().map(value).transpose()?.unwrap_or_default(),

@@ -85,8 +85,8 @@ fn other_than_honest(case: &Case<'_>) -> Option<String> {
     if caches && !model.misses {
         differs.push("puts references through the machine's caches first (--misses)".to_owned());
     }
-    if model.threads_on != ThreadsOn::RoundRobin {
-        differs.push("spreads threads over the nodes (--threads-on round-robin)".to_owned());
+    if model.threads_on(&ready.machine) != ThreadsOn::Busy {
+        differs.push("spreads threads that work over the nodes (--threads-on busy)".to_owned());
     }
     if ready.experiment.placement.is_some() {
         differs.push("lets pages begin where they are first touched (no --placement)".to_owned());

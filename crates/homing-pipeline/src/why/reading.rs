@@ -35,15 +35,15 @@ pub fn read(case: &Case<'_>, nodes: usize, facts: &mut [PageFacts], lines: bool)
     };
     let known = if whole { with_pages(facts, &frames, history, |_| true) } else { Vec::new() };
     let numbers: Vec<u32> = watched.iter().map(|&(frame, _)| frame).collect();
-    let binding = case.ready.experiment.model.binding(&case.ready.machine)?;
-    let cpus = model::cpus(&case.trace, &binding);
+    let binding = &case.layout.binding;
+    let cpus = model::cpus(&case.trace, binding);
     let choice = &case.ready.experiment.choice;
     let mut watch = Watch {
         names: case.trace.names(),
         chooser: (!choice.is_everything()).then(|| Chooser::new(choice, frames.len())),
         lines: Lines::new(nodes, frames.len(), &numbers, capacity(case)),
         active: whole.then(|| Active::new(nodes, frames.len())),
-        binding: &binding,
+        binding,
         cpus: cpus.cpus().iter().zip(0..).map(|(&cpu, index)| (cpu, index)).collect(),
         length: history.duration().0 / INTERVALS as u64 + 1,
         by_cpu: vec![[0; INTERVALS]; cpus.cpus().len()],

@@ -103,6 +103,8 @@ pub fn diagnose(machine: &Machine, samples: Samples) -> Result<WhyReport> {
         process: signs(&process).iter().map(Into::into).collect(),
         parameters: samples.parameters,
         notes,
+        busy: None,
+        doubt: None,
     };
     Ok(WhyReport::new(&diagnosis, basis))
 }

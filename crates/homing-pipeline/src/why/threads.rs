@@ -3,79 +3,59 @@
 use super::known::{Known, Need};
 use crate::case::Case;
 use crate::error::Result;
+use crate::model::cpu_nodes;
+use crate::threads;
 use homing_core::history::ThreadsOn;
-use homing_core::ids::{Cpu, Node, MOST_THREADS};
-use homing_core::machine::Machine;
 use homing_core::time::Times;
+use homing_core::why::verdict::Cause;
 use homing_core::why::Diagnosis;
-use std::collections::BTreeMap;
 
-/// Widens the range of the gain by what the remedies bring with neighbouring threads on one node, where threads were
-/// spread in turn. Returns what the range covers, in a sentence.
-pub fn widen(case: &Case<'_>, found: &mut Diagnosis, times: Option<&Times>) -> Result<Option<String>> {
-    let model = &case.ready.experiment.model;
-    if model.threads_on != ThreadsOn::RoundRobin
-        || !found.findings.iter().any(|finding| finding.remedy.is_some())
-    {
-        return Ok(None);
+/// What blocks of neighbouring threads make of a trace whose threads were spread in turn.
+pub enum Blocks {
+    /// Nothing else: the nodes are the same, or the user said where threads run, or there is nothing to vary.
+    Same,
+    /// This note.
+    Note(String),
+    /// There is something to gain, which there is not in turn: why, and its share.
+    Cause(Cause, f64),
+}
+
+/// Widens the range of the gain by what the remedies bring with neighbouring threads on one node, where threads that
+/// work were spread in turn. Where nothing is to be gained in turn, looks whether there is in blocks.
+pub fn in_blocks(case: &Case<'_>, found: &mut Diagnosis, times: Option<&Times>) -> Result<Blocks> {
+    let machine = &case.ready.machine;
+    if case.ready.experiment.model.threads_on(machine) != ThreadsOn::Busy {
+        return Ok(Blocks::Same);
     }
-    let threads = case.trace.threads().map(|(thread, _)| thread.index() + 1).max().unwrap_or(1);
-    if threads > MOST_THREADS as usize {
-        return Ok(None);
-    }
-    let Some(blocks) = in_blocks(&case.ready.machine, threads) else { return Ok(None) };
+    let Some(blocks) = threads::busy(&case.trace).in_blocks(&cpu_nodes(machine)) else {
+        return Ok(Blocks::Same);
+    };
     let mut experiment = case.ready.experiment.clone();
-    experiment.model.threads_on = blocks;
+    experiment.model.threads_on = Some(ThreadsOn::List(blocks));
     experiment.usage = false;
-    let (in_turn, in_blocks) =
-        (model.binding(&case.ready.machine)?, experiment.model.binding(&case.ready.machine)?);
+    let (in_turn, in_blocks) = (&case.layout.binding, experiment.model.binding(machine, &case.trace)?);
+    let nothing = found.cause == Cause::NotNuma;
     if case.trace.threads().all(|(thread, _)| in_turn.node(thread) == in_blocks.node(thread)) {
         let one = "the range of the gain is without and with contention; threads have the same nodes in turn and in \
                    blocks of neighbours";
-        return Ok(Some(one.into()));
+        return Ok(if nothing { Blocks::Same } else { Blocks::Note(one.into()) });
     }
     let ready = experiment.ready(|_| Ok(Vec::new()))?;
     let other = Case::new(&ready, case.file, None)?;
+    if nothing {
+        let known = Known::of(&other, Need::ALL)?;
+        let diagnosis = homing_core::why::diagnose(&known.setup(&other, times));
+        return Ok(match diagnosis.cause {
+            Cause::NotNuma => Blocks::Same,
+            cause => Blocks::Cause(cause, diagnosis.gain.high),
+        });
+    }
     let known = Known::of(&other, Need::of(found))?;
     let before = found.gain;
     found.widen(&known.setup(&other, times));
     let wider = if found.gain == before { "neither end is of the blocks" } else { "the blocks widen it" };
-    Ok(Some(format!(
+    Ok(Blocks::Note(format!(
         "the range of the gain is without and with contention, each with threads in turn over the nodes, as all else \
          is modelled, and in blocks of neighbours: {wider}"
     )))
-}
-
-/// Threads in blocks: the first on the first node, the last on the last. Nothing if there are no two nodes or threads.
-fn in_blocks(machine: &Machine, threads: usize) -> Option<ThreadsOn> {
-    let mut nodes: BTreeMap<Node, Vec<Cpu>> = BTreeMap::new();
-    for cpu in (0..machine.cpus()).map(|cpu| Cpu(cpu as u16)) {
-        nodes.entry(machine.node_of(cpu)?).or_default().push(cpu);
-    }
-    let nodes: Vec<Vec<Cpu>> = nodes.into_values().collect();
-    let used = nodes.len().min(threads);
-    let cpu = |thread: usize| {
-        let node = thread * used / threads;
-        let first = (node * threads).div_ceil(used);
-        nodes[node][(thread - first) % nodes[node].len()]
-    };
-    (used > 1).then(|| ThreadsOn::List((0..threads).map(cpu).collect()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn neighbours_share_a_node() {
-        let machine = Machine::builtin("two-socket").unwrap();
-        let cpus = |threads| match in_blocks(&machine, threads) {
-            Some(ThreadsOn::List(cpus)) => cpus.iter().map(|cpu| cpu.0).collect(),
-            _ => Vec::new(),
-        };
-        assert_eq!(cpus(1), [0u16; 0]);
-        assert_eq!(cpus(5), [0, 1, 2, 16, 17]);
-        let many = cpus(80);
-        assert_eq!((many[39], many[40], many.len()), (7, 16, 80));
-    }
 }

@@ -185,12 +185,33 @@ fn machine(matrices: &Matrices, host: &Host) -> anyhow::Result<String> {
         ),
     };
     Ok(format!(
-        "# {source}\n\
-         name = \"measured\"\nsummary = \"measured by homing bench\"\nnodes = {}\ncpus_per_node = {cpus:?}\n\
-         [latency]\nmatrix = [{}]\npage_move = {{ per_byte = {per_byte:.4}, overhead = {overhead:.1} }}\n",
+        "# {source}\n# Caches as the kernel shows them, or typical ones; bandwidths as measured; other times typical.\n\
+         name = \"measured\"\nsummary = \"measured by homing bench\"\nnodes = {}\nnode_ids = {nodes:?}\n\
+         cpus_per_node = {cpus:?}\n\
+         [latency]\nmatrix = [{}]\npage_move = {{ per_byte = {per_byte:.4}, overhead = {overhead:.1} }}\n{}",
         nodes.len(),
         nodes.iter().map(row).collect::<Vec<_>>().join(", "),
+        homing_pipeline::host::hierarchy(busy_ns(matrices)),
     ))
+}
+
+/// Bytes of a line.
+const LINE: f64 = 64.0;
+
+/// How long a memory and a link are busy with a line, in nanoseconds, if all CPUs of a node read: the best memory and
+/// the best link. A machine without other nodes' memory has links as fast as its memory.
+fn busy_ns(matrices: &Matrices) -> Option<[f64; 2]> {
+    let rates = |own: bool| {
+        let rows = matrices.cpu_nodes.iter().zip(&matrices.all_read_mb_s);
+        let cells = rows.flat_map(|(by, row)| {
+            matrices.memory_nodes.iter().zip(row).filter(move |(at, _)| (*at == by) == own)
+        });
+        cells.map(|(_, rate)| *rate).fold(0.0, f64::max)
+    };
+    let (memory, link) = (rates(true), rates(false));
+    // 1 MB/s is a byte a microsecond.
+    let busy = |rate: f64| 1e3 * LINE / rate;
+    (memory > 0.0).then(|| [busy(memory), busy(if link > 0.0 { link } else { memory })])
 }
 
 fn print(matrices: &Matrices) -> anyhow::Result<()> {

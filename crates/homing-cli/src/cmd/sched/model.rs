@@ -51,7 +51,7 @@ pub fn run(args: Args) -> Result {
     let machine = Model { set: args.set.clone(), ..Model::of(&args.machine) }.machine(is_machine)?;
     let hardware = Hardware::new(&machine).map_err(|error| usage(error.to_string()))?;
     let set = [args.set.clone(), AT_REST.map(String::from).to_vec()].concat();
-    let model = Model { set, threads_on: ThreadsOn::Fill, ..Model::of(&args.machine) };
+    let model = Model { set, threads_on: Some(ThreadsOn::Fill), ..Model::of(&args.machine) };
     let experiment =
         Experiment { scene: args.scene.scene(), progress: progress::of_pipeline(), ..Experiment::new(model) };
     let ready = behind_caches(experiment).ready(|_| Ok(Vec::new()))?;

@@ -75,10 +75,13 @@ impl<'a> Page<'a> {
 
     /// The areas that matter, a row each, and the others in one.
     fn rows(&self) -> Vec<Vec<String>> {
+        if matches!(self.report.verdict, Cause::NotNuma | Cause::NotKnown) {
+            return Vec::new();
+        }
         let matter = |area: &&AreaReport| area.avoidable_percent >= LEAST || area.remedy.is_some();
         let areas = &self.report.areas;
         let shown: Vec<&AreaReport> = areas.iter().filter(matter).take(self.shown).collect();
-        let mut rows: Vec<Vec<String>> = shown.iter().map(|area| row(area)).collect();
+        let mut rows: Vec<Vec<String>> = shown.iter().map(|area| self.row(area)).collect();
         let bytes: u64 = areas.iter().map(|area| area.bytes).sum();
         let rest = bytes - shown.iter().map(|area| area.bytes).sum::<u64>();
         let share: f64 = 100.0 - shown.iter().map(|area| area.avoidable_percent).sum::<f64>();
@@ -91,9 +94,32 @@ impl<'a> Page<'a> {
         rows
     }
 
+    fn row(&self, area: &AreaReport) -> Vec<String> {
+        let nodes = |counts: &[u64]| nodes(counts, |node| self.id(node));
+        vec![
+            shortened(&name(area)),
+            size(area.bytes),
+            format!("{:.0} %", area.avoidable_percent),
+            nodes(&area.pages_made_by_node),
+            nodes(&area.references_by_node),
+            nodes(&area.pages_on_node),
+            if area.remedy.is_some() { nodes(&area.pages_best_on_node) } else { "there".into() },
+            area.class.clone(),
+            area.remedy.as_ref().map_or("-".into(), |remedy| percent(remedy.saves)),
+        ]
+    }
+
+    /// The kernel's number of a node.
+    fn id(&self, node: usize) -> u32 {
+        self.report.machine.node_id(node)
+    }
+
     /// What to do, most useful first.
     fn advice(&self) -> Vec<String> {
         let report = self.report;
+        if let (Cause::NotKnown, Some(doubt)) = (report.verdict, &report.doubt) {
+            return vec![format!("{}.", doubt.advice())];
+        }
         if report.verdict == Cause::NotNuma {
             return match (report.nodes_in_use, &report.sampled) {
                 (1, None) => vec![
@@ -117,7 +143,12 @@ impl<'a> Page<'a> {
             }
         }
         for (remedy, areas) in remedies {
-            lines.push(format!("  {}{}: {}", names(&areas), causes(&areas), in_words(remedy)));
+            lines.push(format!(
+                "  {}{}: {}",
+                names(&areas),
+                causes(&areas),
+                in_words(remedy, |node| self.id(node.into()))
+            ));
             lines.extend(areas.iter().take(1).filter_map(|area| worst_line(area)));
         }
         if report.areas.iter().any(|area| area.remedy.is_some()) {
@@ -187,20 +218,6 @@ fn worst_line(area: &AreaReport) -> Option<String> {
     ))
 }
 
-fn row(area: &AreaReport) -> Vec<String> {
-    vec![
-        shortened(&name(area)),
-        size(area.bytes),
-        format!("{:.0} %", area.avoidable_percent),
-        nodes(&area.pages_made_by_node),
-        nodes(&area.references_by_node),
-        nodes(&area.pages_on_node),
-        if area.remedy.is_some() { nodes(&area.pages_best_on_node) } else { "there".into() },
-        area.class.clone(),
-        area.remedy.as_ref().map_or("-".into(), |remedy| percent(remedy.saves)),
-    ]
-}
-
 fn name(area: &AreaReport) -> Cow<'_, str> {
     area.name.as_deref().map_or("(no name)".into(), visible::name)
 }
@@ -243,8 +260,8 @@ fn names(areas: &[&AreaReport]) -> String {
     names.join(", ")
 }
 
-/// Which nodes have most of something.
-fn nodes(counts: &[u64]) -> String {
+/// Which nodes have most of something. `id`: the kernel's number of a node.
+fn nodes(counts: &[u64], id: impl Fn(usize) -> u32) -> String {
     let all: u64 = counts.iter().sum();
     let share = |count: u64| 100.0 * count as f64 / (all as f64).max(1.0);
     let mut sorted: Vec<(usize, u64)> = counts.iter().copied().enumerate().filter(|(_, n)| *n > 0).collect();
@@ -252,10 +269,10 @@ fn nodes(counts: &[u64]) -> String {
     let even = sorted.len() == counts.len() && sorted.last().is_some_and(|(_, n)| n * 4 >= sorted[0].1 * 3);
     match sorted.as_slice() {
         [] => "-".into(),
-        [(node, count), ..] if share(*count) >= 95.0 => format!("node {node}"),
+        [(node, count), ..] if share(*count) >= 95.0 => format!("node {}", id(*node)),
         _ if even => "all evenly".into(),
         _ => {
-            let part = |(node, count): &(usize, u64)| format!("{node}: {:.0} %", share(*count));
+            let part = |(node, count): &(usize, u64)| format!("{}: {:.0} %", id(*node), share(*count));
             let shown = if sorted.len() > 2 { 1 } else { 2 };
             let mut parts: Vec<String> = sorted.iter().take(shown).map(part).collect();
             if sorted.len() > shown {
@@ -275,6 +292,7 @@ mod tests {
         assert_eq!(shortened("x"), "x");
         let long = format!("solver::assemble_matrix<{}> (src/solver.cpp:123)", "double, ".repeat(20));
         assert_eq!(shortened(&long), "solver::assemble_…/solver.cpp:123)");
+        let nodes = |counts: &[u64]| nodes(counts, |node| node as u32);
         assert_eq!(nodes(&[0, 0]), "-");
         assert_eq!(nodes(&[0, 97, 3]), "node 1");
         assert_eq!(nodes(&[10, 9, 10, 8]), "all evenly");

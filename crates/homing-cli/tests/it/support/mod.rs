@@ -26,6 +26,14 @@ pub fn succeeds(workers: usize, args: &[&str]) -> Output {
     output
 }
 
+/// What `homing why` printed, whether the trace tells anything (0) or not (5).
+pub fn judged(args: &[&str]) -> String {
+    let output = homing(1, args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 5)), "{args:?}: {stderr}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
 /// Imports references (`thread,addr,size,kind`) as trace `name`, a file in `dir`.
 pub fn import(dir: &Path, name: &str, csv: &str) -> PathBuf {
     let (input, output) = (dir.join(format!("{name}.csv")), dir.join(name));

@@ -1,35 +1,151 @@
 //! What the diagnosis says in sentences.
 
+use super::super::advice::Target;
 use super::super::process;
-use super::Basis;
-use crate::why::area::OTHER;
+use super::{Basis, Working};
+use crate::why::area::{Area, OTHER};
+use crate::why::remedy::{Prediction, Remedy};
 use crate::why::verdict::Cause;
-use crate::why::Diagnosis;
+use crate::why::{Diagnosis, Finding};
 use crate::windows::Still;
 
-/// The answer in a sentence. `nodes`: those that threads run on.
-pub(super) fn sentence(found: &Diagnosis, nodes: u64) -> String {
-    let (at_most, of) = (percent(found.at_most), of(found.timed));
-    if found.cause == Cause::NotNuma {
-        let why = if nodes == 1 { ", as all threads that were seen run on one node" } else { "" };
-        return format!("Not NUMA: at most {at_most} {of} to gain by placing memory{why}.");
+/// The answer: who did what to which data, the fix, the gain.
+pub(super) fn sentence(found: &Diagnosis, basis: &Basis, target: &Target) -> String {
+    let reach = basis.busy.filter(|busy| busy.reached < busy.nodes && !busy.alone).map(|busy| {
+        let threads = things(busy.threads, "thread");
+        format!("{threads} of this program work, on {} of {} nodes. ", busy.reached, busy.nodes)
+    });
+    format!("{}{}", reach.unwrap_or_default(), answer(found, basis, target))
+}
+
+fn answer(found: &Diagnosis, basis: &Basis, target: &Target) -> String {
+    if let Some(doubt) = &basis.doubt {
+        return format!("Not known: {}.", doubt.words());
     }
-    let areas = found.findings.iter().filter(|finding| finding.remedy.is_some());
-    let (count, share) =
-        areas.fold((0, 0.0), |(count, share), finding| (count + 1, share + finding.avoidable_percent));
-    format!(
-        "{}: {} with {share:.0} % of what can be avoided. The remedies take off {} {of}; at most {at_most} could \
-         be.",
-        capital(found.cause.words()),
-        things(count, "area"),
-        range(found.gain.low, found.gain.high),
-    )
+    let (at_most, of) = (percent(found.at_most), of(found.timed));
+    let main = main_finding(found);
+    let (Some((finding, prediction)), false) = (main, found.cause == Cause::NotNuma) else {
+        let why = match (basis.busy, basis.nodes_in_use) {
+            (Some(Working { alone: true, .. }), _) => ", since one thread does nearly all the work",
+            (_, 1) => ", since all threads that were seen run on one node",
+            _ => "",
+        };
+        return format!("Not NUMA: placing memory saves at most {at_most} {of}{why}.");
+    };
+    let others = found.findings.iter().filter(|finding| finding.remedy.is_some()).count() - 1;
+    let same = |other: &Finding| other.remedy.is_none_or(|other| other.remedy == prediction.remedy);
+    let fix = match found.findings.iter().all(same) {
+        true => fix(prediction.remedy, others > 0, target),
+        false => "The changes below".into(),
+    };
+    let source = if basis.sampled.is_some() { "estimated from samples" } else { "modelled" };
+    let saves = format!("{fix} saves {} {of} ({source})", range(found.gain.low, found.gain.high));
+    let saves = if fix.starts_with("The changes") { saves.replace(" saves ", " save ") } else { saves };
+    let alone = found.for_all.iter().find(|all| all.remedy == Remedy::OneNode).and_then(|all| all.time);
+    let alone = alone.map(|time| 1.0 - time).filter(|saves| *saves > found.at_most);
+    let most = match percent(found.at_most) == percent(found.gain.high) {
+        true => "no placement saves more".to_owned(),
+        false => format!("no placement saves more than {at_most}"),
+    };
+    let most = match alone {
+        Some(saves) => format!(
+            "{most} with threads on these nodes; all threads on CPUs {} with their memory: {}",
+            target.cpus_of_node_0,
+            percent(saves)
+        ),
+        None => most,
+    };
+    format!("{}. {saves}; {most}.", capital(&cause(found.cause, &finding.area, others, basis, target)))
+}
+
+/// The area that is most to blame for the verdict, with its remedy: of those with its cause, if any has it.
+fn main_finding(found: &Diagnosis) -> Option<(&Finding, Prediction)> {
+    let all = || found.findings.iter().filter_map(|finding| Some((finding, finding.remedy?)));
+    all().find(|(finding, _)| finding.cause == Some(found.cause)).or_else(|| all().next())
+}
+
+/// What is wrong with an area, and as many others.
+fn cause(cause: Cause, area: &Area, others: usize, basis: &Basis, target: &Target) -> String {
+    let data = match others {
+        0 => label(area),
+        others => format!("{} and {}", label(area), things(others as u64, "other data structure")),
+    };
+    let (node, share) = Area::most(&area.homes);
+    let node = target.id(node as u16);
+    let part = match share > 0.995 {
+        true => "all".to_owned(),
+        false => percent(share),
+    };
+    let them = if others == 0 { "it" } else { "them" };
+    match cause {
+        // Samples do not tell who filled it.
+        Cause::InitialisedByOneThread if basis.sampled.is_some() => {
+            format!("{part} of {data} is on node {node}, and other nodes use {them}")
+        }
+        Cause::InitialisedByOthers if basis.sampled.is_some() => {
+            format!("{data} is on other nodes than those that use {them}")
+        }
+        Cause::InitialisedByOneThread => {
+            format!("one thread filled {data}, so {part} of {them} is on node {node}")
+        }
+        Cause::InitialisedByOthers => format!("other threads filled {data} than use {them}"),
+        Cause::SharedByAll => format!("all nodes use {data}, and {part} of {them} is on node {node}"),
+        Cause::OneNodeCongested => {
+            format!("all nodes use {data}, and wait for node {node}, which has {part} of {them}")
+        }
+        Cause::ReadShared => format!("all nodes read {data}, and {part} of {them} is on node {node}"),
+        Cause::UsedInTurn => format!("nodes use {data} one after the other"),
+        Cause::FalselySharedPages => format!("nodes use different parts of the same pages of {data}"),
+        Cause::SharedHugePages => {
+            format!("nodes use different small pages of the same huge pages of {data}")
+        }
+        Cause::FalselySharedLines => {
+            format!("nodes write different bytes of the same cache lines of {data}")
+        }
+        Cause::ContendedLines => format!("nodes write the same few cache lines of {data}"),
+        _ => format!("{}: {data}", cause.short()),
+    }
+}
+
+/// What a remedy does, as the subject of a sentence.
+fn fix(remedy: Remedy, several: bool, target: &Target) -> String {
+    let it = if several { "them" } else { "it" };
+    match remedy {
+        Remedy::InitialiseByUser => format!("Filling {it} by the threads that use {it}"),
+        Remedy::Bind(node) => format!("Keeping {it} on node {}", target.id(node)),
+        Remedy::Spread => format!("Interleaving {it} over the nodes"),
+        Remedy::Replicate => "A copy on each node".into(),
+        Remedy::Migrate => "Moving the pages to the nodes that use them".into(),
+        Remedy::SmallPages(_) => "Small pages there".into(),
+        Remedy::SeparatePages => "Giving each thread's part pages of its own, filled by that thread".into(),
+        Remedy::PadLines => "Giving each thread's part cache lines of its own".into(),
+        Remedy::SplitLines => "Splitting what is in these lines".into(),
+        Remedy::OneNode => "Running on one node".into(),
+    }
+}
+
+/// An area with its size: `table` (88 MiB), or the memory that `new_grid` allocates (heat.c:18, 88 MiB).
+fn label(area: &Area) -> String {
+    let size = match (area.bytes >> 20, area.bytes >> 10) {
+        (0, kibibytes) => format!("{kibibytes} KiB"),
+        (mebibytes, _) => format!("{mebibytes} MiB"),
+    };
+    let Some(name) = &area.name else { return format!("unnamed memory ({size})") };
+    let innermost = name.split(" < ").next().unwrap_or(name);
+    let (name, place) = match innermost.strip_suffix(')').and_then(|name| name.rsplit_once(" (")) {
+        Some((name, place)) => (name, format!("({place}, {size})")),
+        None => (innermost, format!("({size})")),
+    };
+    match area.stack.is_empty() {
+        true => format!("`{name}` {place}"),
+        false => format!("the memory that `{name}` allocates {place}"),
+    }
 }
 
 /// What gains are shares of.
 pub(super) fn of(timed: bool) -> &'static str {
     match timed {
-        true => "of the time",
+        true => "of the run time",
         false => "of the cost of memory references",
     }
 }

@@ -1,0 +1,93 @@
+//! What a program has mapped, as far as others than its own threads decide where its pages are: memory that it shares
+//! with other processes, and files.
+
+use homing_core::history::ranges::Ranges;
+use homing_trace::{Event, NameId, Names, FRAME_BYTES};
+use std::ops::Range;
+
+/// mmap(2).
+const MAP_SHARED: u16 = 0x01;
+const MAP_ANONYMOUS: u16 = 0x20;
+/// Files in memory: nobody but the programs that share them has placed their pages.
+const IN_MEMORY: [&str; 4] = ["/dev/shm/", "/dev/zero", "/memfd:", "/SYSV"];
+
+/// Whose memory a page is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// Other processes may have it, too.
+    Shared,
+    /// The page cache has it.
+    File(NameId),
+}
+
+/// What a trace's program has mapped.
+#[derive(Clone, Debug, Default)]
+pub struct Mappings {
+    /// By number of a frame. What is not in it is the process's own.
+    kinds: Ranges<Option<Memory>>,
+    /// Child processes that the program made, and that are not in the trace.
+    pub forks: u64,
+}
+
+fn frames(address: u64, length: u64) -> Range<u64> {
+    address / FRAME_BYTES..address.saturating_add(length).div_ceil(FRAME_BYTES)
+}
+
+impl Mappings {
+    /// Takes an event.
+    pub fn event(&mut self, event: &Event, names: &Names) {
+        match *event {
+            Event::Fork { .. } => self.forks += 1,
+            Event::Mmap { flags, address, length, name, .. } => {
+                self.kinds.set(frames(address, length), kind(flags, name, names));
+            }
+            // What was unmapped was referred to before: it stays, until something else lies there.
+            _ => {}
+        }
+    }
+
+    /// Adds those of a later part of the trace.
+    pub fn append(&mut self, later: Mappings) {
+        later.kinds.iter().for_each(|(frames, kind)| self.kinds.set(frames, kind));
+        self.forks += later.forks;
+    }
+
+    /// Whose the page of an address is; none: the process's own.
+    pub fn of(&self, address: u64) -> Option<Memory> {
+        self.kinds.get(address / FRAME_BYTES).flatten()
+    }
+}
+
+fn kind(flags: u16, name: NameId, names: &Names) -> Option<Memory> {
+    let file = if name.0 == 0 { "" } else { names.get(name) };
+    let in_memory = IN_MEMORY.iter().any(|prefix| file.starts_with(prefix));
+    let shared = (flags & MAP_SHARED != 0).then_some(Memory::Shared);
+    match file.starts_with('/') && !in_memory && flags & MAP_ANONYMOUS == 0 {
+        true => Some(Memory::File(name)),
+        false => shared,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_mappings_replace_earlier_ones() {
+        let names = Names::default();
+        let map = |page: u64, pages: u64, flags| {
+            let (address, length) = (page * FRAME_BYTES, pages * FRAME_BYTES);
+            Event::Mmap { protection: 3, flags, address, length, offset: 0, name: NameId(0) }
+        };
+        let mut mappings = Mappings::default();
+        mappings.event(&map(1, 4, MAP_SHARED | MAP_ANONYMOUS), &names);
+        mappings.event(&Event::Fork { process: 7 }, &names);
+        let mut later = Mappings::default();
+        later.event(&map(2, 1, MAP_ANONYMOUS), &names);
+        later.event(&Event::Fork { process: 8 }, &names);
+        mappings.append(later);
+        let of = |page| mappings.of(page * FRAME_BYTES + 5);
+        assert_eq!([0, 1, 2, 3, 5].map(of), [None, Some(Memory::Shared), None, Some(Memory::Shared), None]);
+        assert_eq!(mappings.forks, 2);
+    }
+}
