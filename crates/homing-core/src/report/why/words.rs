@@ -42,7 +42,7 @@ fn answer(found: &Diagnosis, basis: &Basis, target: &Target) -> String {
     let saves = format!("{fix} saves {} {of} ({source})", range(found.gain.low, found.gain.high));
     let saves = if fix.starts_with("The changes") { saves.replace(" saves ", " save ") } else { saves };
     let alone = found.for_all.iter().find(|all| all.remedy == Remedy::OneNode).and_then(|all| all.time);
-    let alone = alone.map(|time| 1.0 - time).filter(|saves| *saves > found.at_most);
+    let alone = alone.map(|time| 1.0 - time).filter(|saves| *saves > found.at_most && percent(*saves) != at_most);
     let most = match percent(found.at_most) == percent(found.gain.high) {
         true => "no placement saves more".to_owned(),
         false => format!("no placement saves more than {at_most}"),
