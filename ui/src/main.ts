@@ -34,7 +34,9 @@ interface Panel {
 function tracePanel(trace: TraceReport, report: Report, single: boolean, id: string): Panel {
   const { machine } = report
   const { why } = trace
-  const areas = why && why.verdict !== 'not-known' ? areasTable(trace, why, (area) => linkTo(area)) : undefined
+  // What was recorded does not tell: figures would look like an answer.
+  const known = why && why.verdict !== 'not-known' ? why : undefined
+  const areas = known ? areasTable(trace, known, (area) => linkTo(area)) : undefined
   const curves = trace.curves.map(curveChart)
   const element = h(
     'div',
@@ -42,8 +44,8 @@ function tracePanel(trace: TraceReport, report: Report, single: boolean, id: str
     single ? undefined : h('h2', { class: 'trace-name' }, programName(trace.trace)),
     why ? verdictCard(why) : summary(trace),
     areas && part(`${id}areas`, 'Areas', areas.element),
-    why && part(`${id}traffic`, 'Traffic', trafficMatrices(why)),
-    why && part(`${id}lines`, 'Source lines', sourceLines(why)),
+    known && part(`${id}traffic`, 'Traffic', trafficMatrices(known)),
+    known && part(`${id}lines`, 'Source lines', sourceLines(known)),
     part(
       `${id}policies`,
       'Policies',

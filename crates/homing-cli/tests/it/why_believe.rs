@@ -146,7 +146,10 @@ fn a_crash_leaves_nothing_to_judge() {
     assert_eq!((&report["doubt"]["reason"], &report["doubt"]["signal"]), (&"crashed".into(), &11.into()));
     let text = homing(1, &["why", lab.path("out.trace").to_str().unwrap()]);
     let text = String::from_utf8(text.stdout).unwrap();
-    assert!(text.starts_with("Not known: signal 11 ended the program.\n"), "{text}");
+    assert!(
+        text.starts_with("Not known: signal 11 ended the program. Repair the crash, then record again: "),
+        "{text}"
+    );
     assert!(text.contains("homing why -- PROGRAM") && !text.contains("avoidable"), "{text}");
 }
 

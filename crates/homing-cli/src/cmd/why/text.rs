@@ -117,8 +117,8 @@ impl<'a> Page<'a> {
     /// What to do, most useful first.
     fn advice(&self) -> Vec<String> {
         let report = self.report;
-        if let (Cause::NotKnown, Some(doubt)) = (report.verdict, &report.doubt) {
-            return vec![format!("{}.", doubt.advice())];
+        if report.verdict == Cause::NotKnown {
+            return Vec::new();
         }
         if report.verdict == Cause::NotNuma {
             return match (report.nodes_in_use, &report.sampled) {

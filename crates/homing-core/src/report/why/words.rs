@@ -20,7 +20,7 @@ pub(super) fn sentence(found: &Diagnosis, basis: &Basis, target: &Target) -> Str
 
 fn answer(found: &Diagnosis, basis: &Basis, target: &Target) -> String {
     if let Some(doubt) = &basis.doubt {
-        return format!("Not known: {}.", doubt.words());
+        return format!("Not known: {}. {}.", doubt.words(), doubt.advice());
     }
     let (at_most, of) = (percent(found.at_most), of(found.timed));
     let main = main_finding(found);
@@ -42,7 +42,8 @@ fn answer(found: &Diagnosis, basis: &Basis, target: &Target) -> String {
     let saves = format!("{fix} saves {} {of} ({source})", range(found.gain.low, found.gain.high));
     let saves = if fix.starts_with("The changes") { saves.replace(" saves ", " save ") } else { saves };
     let alone = found.for_all.iter().find(|all| all.remedy == Remedy::OneNode).and_then(|all| all.time);
-    let alone = alone.map(|time| 1.0 - time).filter(|saves| *saves > found.at_most && percent(*saves) != at_most);
+    let alone =
+        alone.map(|time| 1.0 - time).filter(|saves| *saves > found.at_most && percent(*saves) != at_most);
     let most = match percent(found.at_most) == percent(found.gain.high) {
         true => "no placement saves more".to_owned(),
         false => format!("no placement saves more than {at_most}"),
