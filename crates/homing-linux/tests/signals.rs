@@ -5,7 +5,7 @@
 use homing_linux::hint_faults::scanner::Scanner;
 use homing_linux::hint_faults::{switch_policy, Switched};
 use homing_linux::policy;
-use homing_linux::proc::{Pid, Proc};
+use homing_linux::proc::{Pid, Proc, Tid};
 use homing_linux::ptrace;
 use homing_linux::ptrace::call::Caller;
 use homing_linux::ptrace::standstill::Standstill;
@@ -135,12 +135,15 @@ fn change_policies(proc: &Proc, pid: Pid) {
             result => break result.unwrap(),
         }
     };
-    let switch = |from, to| {
-        let switched = switch_policy(proc, pid, from, to, scanner.scratch()).unwrap();
-        assert_ne!(switched, Switched::default());
+    let switch = |from, to| switch_policy(proc, pid, from, to, scanner.scratch()).unwrap();
+    assert_ne!(switch(policy::DEFAULT, policy::LOCAL), Switched::default());
+    // If all slept, nothing was changed. Threads that sleep now keep the policy, and may start others with it.
+    let back = switch(policy::LOCAL, policy::DEFAULT);
+    let local = |tid: &Tid| {
+        let text = proc.thread_policy(pid, *tid);
+        text.is_some_and(|text| policy::mode(&text) == Some(policy::LOCAL))
     };
-    switch(policy::DEFAULT, policy::LOCAL);
-    switch(policy::LOCAL, policy::DEFAULT);
+    assert!(back.asleep > 0 || !proc.tasks(pid).unwrap().iter().any(local), "{back:?}");
     scanner.end(proc).unwrap();
 }
 

@@ -28,4 +28,5 @@
 .set at_no_time, 424        # a timespec of 0
 .set at_between_stack, 1536 # ends of stacks: of the go-between,
 .set at_pass_stack, 2048    # a pass,
+.set at_counter_stack, 2560 # its counter,
 .set at_helper_stack, 3072  # the helper

@@ -182,31 +182,26 @@ homing_scanner_begin:
     call .Llater                    # CPU time without a scan
     cmp rax, [r12 + at_count_ns]
     jb .Lpass
-    mov [r12 + at_ready], r15
-    xor ebx, ebx
-.Lwait:                             # for its go, ten seconds at most
-    cmp [r12 + at_go], r15
-    je .Lgo
-    cmp qword ptr [r12 + at_stop], 0
-    jne .Lexit
-    inc ebx
-    cmp ebx, 10000
-    ja .Lexit
-    mov eax, 35                     # nanosleep(1 ms, NULL)
-    lea rdi, [r12 + at_short_sleep]
-    xor esi, esi
+    mov eax, 56                     # clone: the counter
+    mov edi, flags_helper
+    lea rsi, [r12 + at_counter_stack]
+    xor edx, edx
+    xor r10d, r10d
+    xor r8d, r8d
     syscall
-    jmp .Lwait
-.Lgo:
+    test rax, rax
+    jz .Lcounter
+    mov rdi, rax                    # wait4(it, NULL, __WALL, NULL): asleep, it takes no turn to scan
+    mov eax, 61
+    xor esi, esi
+    mov edx, 0x40000000
+    xor r10d, r10d
+    syscall
+    cmp [r12 + at_go], r15
+    jne .Lexit                      # it is to end, or nobody asked for the scan
     call .Llater
-    mov r13, rax
-    add r13, [r12 + at_tick_ns]
-    mov r14, rax                    # what it used until now does not count: it may have waited for long
+    mov r14, rax                    # what it used until now does not count
     add r14, [r12 + at_pass_ns]
-.Lcount:
-    call .Llater                    # the scan that counts
-    cmp rax, r13
-    jb .Lcount
     mov eax, 238                    # set_mempolicy(MPOL_DEFAULT, NULL, 0)
     xor edi, edi
     xor esi, esi
@@ -228,6 +223,35 @@ homing_scanner_begin:
     mov [r12 + at_marked], r15
     jmp .Lexit
 
+.Lcounter:
+    call .Llater                    # CPU time without a scan
+    cmp rax, [r12 + at_count_ns]
+    jb .Lcounter
+    mov [r12 + at_ready], r15
+    xor ebx, ebx
+.Lwait:                             # for the pass's go, ten seconds at most
+    cmp [r12 + at_go], r15
+    je .Lgo
+    cmp qword ptr [r12 + at_stop], 0
+    jne .Lexit
+    inc ebx
+    cmp ebx, 10000
+    ja .Lexit
+    mov eax, 35                     # nanosleep(1 ms, NULL)
+    lea rdi, [r12 + at_short_sleep]
+    xor esi, esi
+    syscall
+    jmp .Lwait
+.Lgo:
+    call .Llater
+    mov r13, rax
+    add r13, [r12 + at_tick_ns]
+.Lcount:
+    call .Llater                    # the scan that counts
+    cmp rax, r13
+    jb .Lcount
+    jmp .Lexit
+
 .Llater:                            # a while later: clock_gettime(CLOCK_THREAD_CPUTIME_ID, now), in nanoseconds in rax
     mov ecx, 2000
 .Lspin:
@@ -247,7 +271,7 @@ homing_scanner_end:
     .balign 8
 homing_scanner_words:
     # The version is another one as soon as a word means something else, or the code does something else.
-    .quad at_version, 4
+    .quad at_version, 5
     .quad at_short_sleep + 8, 1000000
     .quad at_sleep + 8, 5000000
     .quad at_signals, -1

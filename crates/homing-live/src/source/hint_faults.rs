@@ -263,7 +263,7 @@ impl HintFaults {
         let since = held.as_ref().map_or_else(Instant::now, Standstill::since);
         let own = self.own_threads(targets);
         let shared = self.shared.admit(&self.scanners, targets.proc());
-        let late = self.let_pass(targets.proc(), own, &ready);
+        let late = self.let_pass_apart(targets.proc(), own, &ready);
         shared.dismiss(&self.scanners, targets.proc());
         let late = late?;
         self.marked = Some(clock::monotonic());
@@ -281,6 +281,19 @@ impl HintFaults {
         }
         self.cost = clock::thread_cpu_time().saturating_sub(used);
         Ok(all)
+    }
+
+    /// As [`HintFaults::let_pass`]. Where this process is one of the programs, this thread shares their memory, and as
+    /// all that have run for a while it is due to scan: it would take the pass's turn. A new thread is not due.
+    fn let_pass_apart(&mut self, proc: &Proc, own: Option<Threads>, ready: &[Pid]) -> io::Result<Vec<Pid>> {
+        if own.is_none() {
+            return self.let_pass(proc, own, ready);
+        }
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().name("homing-window".into());
+            let passes = thread.spawn_scoped(scope, || self.let_pass(proc, own, ready))?;
+            passes.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     }
 
     /// Lets the passes of these processes go while the kernel may mark pages. Returns those that did not
