@@ -1,8 +1,8 @@
 //! Verdicts that hold: threads by what they do, pages by who made the kernel place them, and "not known" where a trace
 //! does not tell.
 
-use crate::support::homing;
 use crate::support::lab::{stderr, Lab};
+use crate::support::{self, homing};
 use serde_json::Value;
 
 /// Two nodes of two CPUs, whose caches hold 640 KiB.
@@ -253,4 +253,24 @@ fn where_the_page_cache_has_a_file_is_not_known() {
     assert_eq!((&report["verdict"], code), (&"not-known".into(), 5), "{report}");
     assert_eq!(report["doubt"]["reason"], "page-cache", "{report}");
     assert!(report["sentence"].as_str().unwrap().contains(weights.to_str().unwrap()), "{report}");
+}
+
+/// Four threads count in turn, two on each node, each in its own eight bytes: side by side, or on lines of their own. The
+/// order is given, as how far threads overlap differs from recording to recording.
+#[test]
+fn padding_saves_what_it_was_said_to_save() {
+    let lab = Lab::new();
+    let counted = |apart: u64| {
+        let count = |thread: u64| format!("{thread},{},8,w\n", (1 << 20) + thread * apart);
+        let turn: String = (0..4).map(count).collect();
+        support::import(&lab.path(""), "out.trace", &turn.repeat(30_000));
+        why(&lab, &[]).0
+    };
+    let (side_by_side, padded) = (counted(8), counted(128));
+    assert_eq!(side_by_side["verdict"], "falsely-shared-lines", "{side_by_side}");
+    let time = |report: &Value| report["elapsed"]["now"]["seconds"].as_f64().unwrap();
+    let saved = 1.0 - time(&padded) / time(&side_by_side);
+    let gain = |end: &str| side_by_side["gain"][end].as_f64().unwrap();
+    let within = gain("low") - 0.01..gain("high") + 0.01;
+    assert!(within.contains(&saved) && saved > 0.5, "{saved} in {within:?}");
 }

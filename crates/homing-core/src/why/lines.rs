@@ -4,9 +4,13 @@
 //! new, and is *falsely shared*, if none of the bytes that the node asks for was written by others since it last held
 //! them (Torrellas, Lam & Hennessy 1994: judged by the word that misses). A line that the node last used so long ago
 //! that its caches have dropped it anyway is fetched for want of room, and does not count as travelling.
+//!
+//! Lines also travel between the CPUs of a node. No memory sees that, but each time is a miss of the CPU's first level,
+//! which ends, too, if lines are not shared: [`Ended`] counts these.
 
 use crate::ids::Node;
 use crate::trace::Kind;
+use std::ops::AddAssign;
 
 /// Bytes of a line.
 pub const LINE: u64 = 64;
@@ -37,6 +41,66 @@ struct Use {
     news: u64,
 }
 
+/// What one CPU does with one line.
+#[derive(Clone, Copy, Debug, Default)]
+struct CpuUse {
+    /// Bytes that others wrote since the CPU last held the line.
+    news: u64,
+    /// When the CPU last used it, by the CPU's clock.
+    last: u32,
+}
+
+/// Misses of a CPU's first level for lines that others had taken away from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// All of them.
+    pub l1_misses: u64,
+    /// Those that were served within the CPU's node.
+    pub within: u64,
+}
+
+impl AddAssign for Ended {
+    fn add_assign(&mut self, more: Ended) {
+        self.l1_misses += more.l1_misses;
+        self.within += more.within;
+    }
+}
+
+/// The [`Ended`] of one CPU: of lines that brought it nothing new, and of those that brought something new.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuLines {
+    /// ... with nothing new: these end if each thread's part has lines of its own.
+    pub falsely: Ended,
+    /// ... with something new.
+    pub truly: Ended,
+}
+
+/// A clock that counts how often the line in use changes.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    line: u64,
+    now: u32,
+}
+
+impl Clock {
+    const NEW: Clock = Clock { line: u64::MAX, now: 0 };
+
+    fn tick(&mut self, line: u64) {
+        if self.line != line {
+            *self = Clock { line, now: self.now.wrapping_add(1) };
+        }
+    }
+}
+
+/// Lines that caches hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// All caches of a node.
+    pub node: u64,
+    /// Those of one CPU alone.
+    pub cpu: u64,
+}
+
 /// Who writes a frame after its maker has shared it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Made {
@@ -62,10 +126,21 @@ pub struct Lines {
     made: Vec<Made>,
     /// Writes after others than the maker had used the frame: `[frame * nodes + node]`.
     late: Vec<u64>,
-    /// The line that each node used last, and how often it has gone on to another: no fewer than the lines it used.
-    clocks: Vec<(u64, u32)>,
-    /// Lines that the caches of a node hold.
+    /// Of each node, and of each CPU: no fewer ticks than the lines that it used.
+    clocks: Vec<Clock>,
+    cpu_clocks: Vec<Clock>,
+    /// Lines that the caches of a node hold, and those of a CPU.
     capacity: u32,
+    cpu_capacity: u32,
+    /// CPUs; 0 if there are too many to follow lines between them.
+    cpus: usize,
+    /// CPUs that hold each line, and those that have used it.
+    cpu_holders: Vec<u128>,
+    cpu_users: Vec<u128>,
+    /// `[line * cpus + cpu]`
+    cpu_uses: Vec<CpuUse>,
+    /// `[frame * cpus + cpu]`
+    by_cpu: Vec<CpuLines>,
 }
 
 /// A line that travels.
@@ -94,18 +169,22 @@ pub struct PageLines {
     pub truly: Vec<u64>,
     /// Writes after others than its maker had used the page.
     pub late_writes: Vec<u64>,
+    /// By CPU.
+    pub cpus: Vec<CpuLines>,
     /// The lines that travel most, most first.
     pub travelling: Vec<Travelling>,
 }
 
 impl Lines {
     /// Watches the first of `watched` that fit into memory: numbers of frames, of which the trace has `frames`.
-    /// `capacity`: lines that the caches of a node hold.
-    pub fn new(nodes: usize, frames: usize, watched: &[u32], capacity: u64) -> Lines {
-        let bytes = LINES * (32 + nodes * std::mem::size_of::<Use>());
-        let fit = watched.len().min(BUDGET / bytes);
+    pub fn new(nodes: usize, cpus: usize, frames: usize, watched: &[u32], capacity: Capacity) -> Lines {
+        let cpus = if cpus <= u128::BITS as usize { cpus } else { 0 };
+        let of_nodes = 32 + nodes * std::mem::size_of::<Use>();
+        let of_cpus = 32 + cpus * std::mem::size_of::<CpuUse>();
+        let fit = watched.len().min(BUDGET / (LINES * (of_nodes + of_cpus)));
         let mut slots = vec![NONE; frames];
         watched[..fit].iter().zip(0..).for_each(|(&frame, slot)| slots[frame as usize] = slot);
+        let clock = |lines: u64| lines.min(u64::from(u32::MAX / 2)) as u32;
         Lines {
             nodes,
             slots,
@@ -114,8 +193,15 @@ impl Lines {
             uses: vec![Use::default(); fit * LINES * nodes],
             made: vec![Made::default(); fit],
             late: vec![0; fit * nodes],
-            clocks: vec![(u64::MAX, 0); nodes],
-            capacity: capacity.min(u64::from(u32::MAX / 2)) as u32,
+            clocks: vec![Clock::NEW; nodes],
+            cpu_clocks: vec![Clock::NEW; cpus],
+            capacity: clock(capacity.node),
+            cpu_capacity: clock(capacity.cpu),
+            cpus,
+            cpu_holders: vec![0; fit * LINES],
+            cpu_users: vec![0; fit * LINES],
+            cpu_uses: vec![CpuUse::default(); fit * LINES * cpus],
+            by_cpu: vec![CpuLines::default(); fit * cpus],
         }
     }
 
@@ -124,29 +210,63 @@ impl Lines {
         self.holders.len() / LINES
     }
 
-    /// References of a thread on `node` to dense addresses (`frame << 12 | offset`). One that crosses lines counts for
-    /// the first.
-    pub fn turn(&mut self, node: Node, addresses: &[u64], kinds: &[Kind]) {
+    /// References of a thread on the CPU `cpu` of `node` to dense addresses (`frame << 12 | offset`). One that crosses
+    /// lines counts for the first.
+    pub fn turn(&mut self, node: Node, cpu: usize, addresses: &[u64], kinds: &[Kind]) {
         for (&address, &kind) in addresses.iter().zip(kinds) {
-            let (line, clock) = &mut self.clocks[node.index()];
-            if *line != address >> LINE_LOG2 {
-                (*line, *clock) = (address >> LINE_LOG2, clock.wrapping_add(1));
+            self.clocks[node.index()].tick(address >> LINE_LOG2);
+            if let Some(clock) = self.cpu_clocks.get_mut(cpu) {
+                clock.tick(address >> LINE_LOG2);
             }
             let slot = self.slots[(address >> FRAME_LOG2) as usize];
             if slot != NONE {
+                // What the node holds is judged by before the reference changes it.
+                self.reference_by_cpu(slot, node.index(), cpu, address, kind);
                 self.reference(slot, node.index(), address, kind);
             }
         }
     }
 
+    fn reference_by_cpu(&mut self, slot: u32, node: usize, cpu: usize, address: u64, kind: Kind) {
+        if cpu >= self.cpus {
+            return;
+        }
+        let line = line_of(slot, address);
+        let (mask, bit) = (bytes_of(address, kind), 1u128 << cpu);
+        let (holders, users) = (self.cpu_holders[line], self.cpu_users[line]);
+        let now = self.cpu_clocks[cpu].now;
+        let uses = &mut self.cpu_uses[line * self.cpus..(line + 1) * self.cpus];
+        let used = &mut uses[cpu];
+        let recent = users & bit != 0 && now.wrapping_sub(used.last) <= self.cpu_capacity;
+        used.last = now;
+        if holders & bit == 0 {
+            let new = std::mem::take(&mut used.news) & mask != 0;
+            if recent && holders != 0 {
+                let by_cpu = &mut self.by_cpu[slot as usize * self.cpus + cpu];
+                let ended = if new { &mut by_cpu.truly } else { &mut by_cpu.falsely };
+                ended.l1_misses += 1;
+                ended.within += u64::from(self.holders[line] >> node & 1 == 1);
+            }
+        }
+        self.cpu_users[line] |= bit;
+        if !kind.is_write() {
+            self.cpu_holders[line] |= bit;
+            return;
+        }
+        self.cpu_holders[line] = bit;
+        let mut others = users & !bit;
+        while others != 0 {
+            uses[others.trailing_zeros() as usize].news |= mask;
+            others &= others - 1;
+        }
+    }
+
     fn reference(&mut self, slot: u32, node: usize, address: u64, kind: Kind) {
-        let line = slot as usize * LINES + (address >> LINE_LOG2) as usize % LINES;
-        let first = address % LINE;
-        let bytes = u64::from(kind.bytes()).min(LINE - first);
-        let mask = (u64::MAX >> (LINE - bytes)) << first;
+        let line = line_of(slot, address);
+        let mask = bytes_of(address, kind);
         let (bit, holders) = (1u128 << node, self.holders[line]);
         self.note_writer(slot as usize, node, kind.is_write());
-        let now = self.clocks[node].1;
+        let now = self.clocks[node].now;
         let uses = &mut self.uses[line * self.nodes..(line + 1) * self.nodes];
         let used = &mut uses[node];
         used.references = used.references.saturating_add(1);
@@ -192,16 +312,30 @@ impl Lines {
             page.add_line(uses, offset as u32 + number as u32 * LINE as u32);
         }
         page.late_writes.copy_from_slice(&self.late[slot * self.nodes..][..self.nodes]);
+        page.cpus = self.by_cpu[slot * self.cpus..][..self.cpus].to_vec();
         page.keep_most();
         Some(page)
     }
+}
+
+/// The number of a line of a frame that is watched.
+fn line_of(slot: u32, address: u64) -> usize {
+    slot as usize * LINES + (address >> LINE_LOG2) as usize % LINES
+}
+
+/// The bytes of its line that a reference is to, a bit each.
+fn bytes_of(address: u64, kind: Kind) -> u64 {
+    let first = address % LINE;
+    let bytes = u64::from(kind.bytes()).min(LINE - first);
+    (u64::MAX >> (LINE - bytes)) << first
 }
 
 impl PageLines {
     fn new(nodes: usize) -> PageLines {
         let none = || vec![0; nodes];
         let (references, own, falsely, truly, late_writes) = (none(), none(), none(), none(), none());
-        PageLines { references, own, falsely, truly, late_writes, travelling: Vec::new() }
+        let (cpus, travelling) = (Vec::new(), Vec::new());
+        PageLines { references, own, falsely, truly, late_writes, cpus, travelling }
     }
 
     fn add_line(&mut self, uses: &[Use], offset: u32) {
@@ -239,6 +373,11 @@ impl PageLines {
         add(&mut self.falsely, other.falsely);
         add(&mut self.truly, other.truly);
         add(&mut self.late_writes, other.late_writes);
+        self.cpus.resize(other.cpus.len(), CpuLines::default());
+        for (sum, more) in self.cpus.iter_mut().zip(other.cpus) {
+            sum.falsely += more.falsely;
+            sum.truly += more.truly;
+        }
         self.travelling.extend(other.travelling);
         self.keep_most();
     }
@@ -253,16 +392,18 @@ impl PageLines {
 mod tests {
     use super::*;
 
-    /// References (node, offset in the frame, write) of eight bytes each.
+    const ROOM: Capacity = Capacity { node: 1000, cpu: 1000 };
+
+    /// References (node, offset in the frame, write) of eight bytes each, by one CPU of each node.
     fn lines(references: impl IntoIterator<Item = (u16, u64, bool)>) -> PageLines {
         lines_of(1000, references)
     }
 
     fn lines_of(capacity: u64, references: impl IntoIterator<Item = (u16, u64, bool)>) -> PageLines {
-        let mut lines = Lines::new(2, 4, &[3], capacity);
+        let mut lines = Lines::new(2, 2, 4, &[3], Capacity { node: capacity, cpu: capacity });
         for (node, offset, write) in references {
             let kind = if write { Kind::write(8) } else { Kind::read(8) };
-            lines.turn(Node(node), &[3 << 12 | offset, 2 << 12], &[kind, kind]);
+            lines.turn(Node(node), node.into(), &[3 << 12 | offset, 2 << 12], &[kind, kind]);
         }
         assert_eq!((lines.watched(), lines.of_frame(2, 0)), (1, None));
         lines.of_frame(3, 8192).unwrap()
@@ -307,10 +448,10 @@ mod tests {
     #[test]
     fn machines_of_many_nodes_are_told_apart() {
         // Node 64 is not node 0.
-        let mut lines = Lines::new(128, 1, &[0], 1000);
+        let mut lines = Lines::new(128, 128, 1, &[0], ROOM);
         for node in [0, 64, 0, 64] {
-            lines.turn(Node(node), &[u64::from(node)], &[Kind::write(8)]);
-            lines.turn(Node(node), &[2048 + u64::from(node) / 8], &[Kind::write(8)]);
+            lines.turn(Node(node), node.into(), &[u64::from(node)], &[Kind::write(8)]);
+            lines.turn(Node(node), node.into(), &[2048 + u64::from(node) / 8], &[Kind::write(8)]);
         }
         let page = lines.of_frame(0, 0).unwrap();
         assert_eq!((page.falsely[0], page.falsely[64]), (1, 1));
@@ -322,5 +463,53 @@ mod tests {
         let page = lines(once.chain((0..100).flat_map(|_| [(0, 0, false), (1, 0, false)])));
         assert_eq!((&page.falsely, &page.truly), (&vec![0, 0], &vec![0, 0]));
         assert_eq!(page.late_writes, [0, 0]);
+    }
+
+    /// The lines of references (CPU, offset in the frame, write): CPUs 0 and 1 are on node 0, 2 and 3 on node 1.
+    fn of_cpus(
+        capacity: Capacity,
+        references: impl IntoIterator<Item = (usize, u64, bool)>,
+    ) -> Vec<CpuLines> {
+        let mut lines = Lines::new(2, 4, 1, &[0], capacity);
+        for (cpu, offset, write) in references {
+            let kind = if write { Kind::write(8) } else { Kind::read(8) };
+            lines.turn(Node(cpu as u16 / 2), cpu, &[offset], &[kind]);
+        }
+        lines.of_frame(0, 0).unwrap().cpus
+    }
+
+    #[test]
+    fn lines_travel_between_the_cpus_of_a_node_too() {
+        let counters =
+            |cpus: [usize; 2]| (0..100).flat_map(move |_| cpus.map(|cpu| (cpu, cpu as u64 * 8, true)));
+        let found = of_cpus(ROOM, counters([0, 1]));
+        let all = Ended { l1_misses: 99, within: 99 };
+        assert_eq!(
+            (found[0].falsely, found[1].falsely),
+            (all, all),
+            "the first of each is no miss by the other"
+        );
+        assert_eq!((found[0].truly, found[2]), (Ended::default(), CpuLines::default()));
+        let found = of_cpus(ROOM, counters([0, 2]));
+        let all = Ended { l1_misses: 99, within: 0 };
+        assert_eq!(
+            (found[0].falsely, found[2].falsely),
+            (all, all),
+            "between nodes none is served within one"
+        );
+        // One word that both write: each brings something new.
+        let found = of_cpus(ROOM, (0..100).flat_map(|_| [(0, 0, true), (1, 0, true)]));
+        assert_eq!((found[0].truly.within, found[0].falsely), (99, Ended::default()));
+    }
+
+    #[test]
+    fn what_a_cpu_has_no_room_for_is_not_taken_away() {
+        // Between two uses of a line a CPU uses 63 others.
+        let round = || (0..64).flat_map(|line| [(0, line * 64, true), (1, line * 64 + 8, true)]);
+        let misses = |cpu| {
+            let found = of_cpus(Capacity { node: 1000, cpu }, (0..10).flat_map(|_| round()));
+            found.iter().map(|found| found.falsely.within).sum::<u64>()
+        };
+        assert_eq!((misses(200), misses(20)), (2 * 64 * 9, 0));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::area::{Area, AreaLines};
 use super::facts::PageFacts;
+use super::lines::{CpuLines, Ended};
 use super::small::Placing;
 use super::traffic::{Flow, Traffic};
 use super::Model;
@@ -98,6 +99,24 @@ impl Remedy {
             }
             Remedy::PadLines => Flow { gone: page.travels(by, false), ..Flow::to(page.home) },
             Remedy::SplitLines => Flow { gone: page.travels(by, true), ..Flow::to(page.home) },
+        }
+    }
+
+    /// Misses of each CPU's caches that are no more under the remedy, for references to a page; none where its lines
+    /// are not known.
+    pub(super) fn ended(self, page: &PageFacts) -> Vec<Ended> {
+        let cpus = page.lines.iter().flat_map(|lines| &lines.cpus);
+        match self {
+            Remedy::SeparatePages | Remedy::PadLines => cpus.map(|cpu| cpu.falsely).collect(),
+            Remedy::SplitLines => {
+                let both = |cpu: &CpuLines| {
+                    let mut all = cpu.falsely;
+                    all += cpu.truly;
+                    all
+                };
+                cpus.map(both).collect()
+            }
+            _ => Vec::new(),
         }
     }
 

@@ -157,6 +157,9 @@ fn pages_that_go_from_node_to_node_are_to_follow() {
     assert!((untimed.gain.high - share).abs() < 1e-9 && (untimed.at_most - share).abs() < 1e-9);
 }
 
+/// Caches that hold all lines.
+const ROOM: lines::Capacity = lines::Capacity { node: 1 << 20, cpu: 1 << 20 };
+
 /// Two nodes use 32 pages, a reference each in turn: `offset` says where in the page, `write` whether it writes.
 fn used_by_two(world: &World, offset: impl Fn(u16, u64) -> u64) -> Diagnosis {
     let turns =
@@ -164,9 +167,9 @@ fn used_by_two(world: &World, offset: impl Fn(u16, u64) -> u64) -> Diagnosis {
     let references: Vec<_> = turns().map(|(node, page, _)| (node, page, true)).collect();
     let history = world.history(&references);
     let mut facts = facts::facts(&history, &world.costs, &Placement::FirstTouch).unwrap();
-    let mut lines = lines::Lines::new(2, 32, &(0..32).collect::<Vec<_>>(), 1 << 20);
+    let mut lines = lines::Lines::new(2, 2, 32, &(0..32).collect::<Vec<_>>(), ROOM);
     for (node, page, turn) in turns() {
-        lines.turn(Node(node), &[page << 12 | offset(node, turn)], &[Kind::write(8)]);
+        lines.turn(Node(node), node.into(), &[page << 12 | offset(node, turn)], &[Kind::write(8)]);
     }
     for (facts, frame) in facts.iter_mut().zip(0..) {
         facts.look_into(lines.of_frame(frame, 0).unwrap());
@@ -202,10 +205,10 @@ fn a_line_that_all_write_is_contended_and_nothing_is_promised() {
     let turns: Vec<_> = (0..40_000).map(|turn| ((turn % 2) as u16, 0, true)).collect();
     let history = world.history(&turns);
     let mut facts = facts::facts(&history, &world.costs, &Placement::FirstTouch).unwrap();
-    let mut lines = lines::Lines::new(2, 1, &[0], 1 << 20);
+    let mut lines = lines::Lines::new(2, 2, 1, &[0], ROOM);
     for turn in 0..20_000 {
         // Reads what the other wrote, and writes.
-        lines.turn(Node(turn % 2), &[0, 0], &[Kind::read(8), Kind::write(8)]);
+        lines.turn(Node(turn % 2), usize::from(turn % 2), &[0, 0], &[Kind::read(8), Kind::write(8)]);
     }
     facts[0].look_into(lines.of_frame(0, 0).unwrap());
     let diagnosis = diagnose(&world.setup(&facts, &one_area("counter", &history), &cpus(&history, 1)));

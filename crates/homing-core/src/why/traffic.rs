@@ -1,6 +1,7 @@
 //! Who fetches from whom in each interval, and how long the program takes with that (modelled: [`crate::time`]).
 
 use super::facts::{PageFacts, INTERVALS};
+use super::lines::Ended;
 use super::remedy::Remedy;
 use super::CpuCounts;
 use crate::ids::Node;
@@ -32,6 +33,8 @@ pub struct Traffic {
     small_pages: bool,
     /// `[(interval * nodes + by) * nodes + home]`.
     counts: Vec<f64>,
+    /// By CPU: misses of its caches that are no more. Empty where all are.
+    ended: Vec<Ended>,
 }
 
 impl Traffic {
@@ -59,7 +62,8 @@ impl Traffic {
     }
 
     fn none(nodes: usize) -> Traffic {
-        Traffic { nodes, small_pages: false, counts: vec![0.0; INTERVALS * nodes * nodes] }
+        let counts = vec![0.0; INTERVALS * nodes * nodes];
+        Traffic { nodes, small_pages: false, counts, ended: Vec::new() }
     }
 
     /// Whether some pages are small that were huge.
@@ -75,7 +79,9 @@ impl Traffic {
     /// That with some pages, which this has at their homes, under a remedy.
     pub(super) fn with(&self, facts: &[PageFacts], pages: &[usize], remedy: Remedy) -> Traffic {
         if !matches!(remedy, Remedy::SmallPages(_)) {
-            return self.flowing(facts, pages, |page, by| remedy.flow(page, by));
+            let mut traffic = self.flowing(facts, pages, |page, by| remedy.flow(page, by));
+            pages.iter().for_each(|&page| traffic.end(&remedy.ended(&facts[page])));
+            return traffic;
         }
         let mut traffic = self.clone();
         for page in pages.iter().map(|&page| &facts[page]) {
@@ -117,6 +123,12 @@ impl Traffic {
             row[usize::from(used.node)] += count * local;
             row[home.index()] += count * (1.0 - local - gone);
         }
+    }
+
+    /// These misses of CPUs' caches are no more.
+    fn end(&mut self, ended: &[Ended]) {
+        self.ended.resize(self.ended.len().max(ended.len()), Ended::default());
+        self.ended.iter_mut().zip(ended).for_each(|(sum, &more)| *sum += more);
     }
 
     /// References by node and memory: a row for each node that refers.
@@ -168,15 +180,16 @@ impl Traffic {
         let mut demand = vec![0.0; self.nodes];
         let weight = |cpu: &CpuCounts| cpu.caches.demand() as f64 * cpu.share_in(interval);
         cpus.iter().for_each(|cpu| demand[cpu.node.index()] += weight(cpu));
-        let work = |cpu: &CpuCounts| {
+        let work = |(index, cpu): (usize, &CpuCounts)| {
+            let ended = self.ended.get(index).copied().unwrap_or_default();
             let (by, share) = (cpu.node.index(), cpu.share_in(interval));
             let part = |count: u64| (count as f64 * share) as u64;
             let of_node = weight(cpu) / demand[by].max(1e-9);
             CpuWork {
                 node: cpu.node,
                 references: part(cpu.caches.references),
-                l1_misses: part(cpu.caches.l1_misses),
-                l3_hits: part(cpu.caches.l3_hits),
+                l1_misses: part(cpu.caches.l1_misses.saturating_sub(ended.l1_misses)),
+                l3_hits: part(cpu.caches.l3_hits.saturating_sub(ended.within)),
                 tlb_misses: part(cpu.caches.tlb_misses),
                 shootdowns: 0,
                 demand: matrix[by * self.nodes..][..self.nodes]
@@ -185,6 +198,6 @@ impl Traffic {
                     .collect(),
             }
         };
-        cpus.iter().map(work).collect()
+        cpus.iter().enumerate().map(work).collect()
     }
 }

@@ -8,7 +8,7 @@ use homing_core::history::{Binding, History};
 use homing_core::ids::{Cpu, Page, Thread, Time};
 use homing_core::why::active::Active;
 use homing_core::why::facts::{PageFacts, INTERVALS};
-use homing_core::why::lines::{Lines, PageLines, LINE};
+use homing_core::why::lines::{Capacity, Lines, PageLines, LINE};
 use homing_trace::{Event, Names, Turn, Visitor, FRAME_BYTES};
 use std::collections::hash_map::Entry;
 use std::collections::HashMap;
@@ -41,7 +41,7 @@ pub fn read(case: &Case<'_>, nodes: usize, facts: &mut [PageFacts], lines: bool)
     let mut watch = Watch {
         names: case.trace.names(),
         chooser: (!choice.is_everything()).then(|| Chooser::new(choice, frames.len())),
-        lines: Lines::new(nodes, frames.len(), &numbers, capacity(case)),
+        lines: Lines::new(nodes, cpus.cpus().len(), frames.len(), &numbers, capacity(case)),
         active: whole.then(|| Active::new(nodes, frames.len())),
         binding,
         cpus: cpus.cpus().iter().zip(0..).map(|(&cpu, index)| (cpu, index)).collect(),
@@ -70,11 +70,15 @@ pub fn read(case: &Case<'_>, nodes: usize, facts: &mut [PageFacts], lines: bool)
     Ok(Reading { by_cpu: watch.by_cpu, unwatched })
 }
 
-/// Lines that the caches of a node hold: those of its largest level. Without caches nothing is dropped.
-fn capacity(case: &Case<'_>) -> u64 {
+/// Lines that the caches of a node hold: those of its largest level; and those of a CPU: of the largest that it has
+/// alone. Without caches nothing is dropped.
+fn capacity(case: &Case<'_>) -> Capacity {
     let shape = case.ready.machine.hierarchy(case.ready.page_size).ok().flatten();
     let shape = shape.filter(|_| case.layout.caches.is_some());
-    shape.map_or(u64::MAX, |shape| shape.l3.map_or(shape.l2, |(l3, _)| l3).bytes() / LINE)
+    shape.map_or(Capacity { node: u64::MAX, cpu: u64::MAX }, |shape| Capacity {
+        node: shape.l3.map_or(shape.l2, |(l3, _)| l3).bytes() / LINE,
+        cpu: shape.l2.bytes() / LINE,
+    })
 }
 
 /// Tells the facts of pages in which intervals their frames are referred to.
@@ -165,9 +169,11 @@ impl Watch<'_> {
         if let Some(active) = &mut self.active {
             active.turn(node, interval, turn.addresses);
         }
-        if let Some(&cpu) = self.cpus.get(&cpu) {
+        let cpu = self.cpus.get(&cpu).copied();
+        if let Some(cpu) = cpu {
             self.by_cpu[cpu][interval] += turn.addresses.len() as u64;
         }
-        self.lines.turn(node, turn.addresses, turn.kinds);
+        // The program's threads run on no other CPUs.
+        self.lines.turn(node, cpu.unwrap_or(usize::MAX), turn.addresses, turn.kinds);
     }
 }
