@@ -82,7 +82,7 @@ export function remedyLong(remedy: Remedy): string {
   )
 }
 
-/** A share as what it takes off or adds. */
+/** A share as what it saves or adds. */
 export function saves(share: number): string {
-  return share >= 0 ? `takes off ${percent(100 * share)}` : `adds ${percent(-100 * share)}`
+  return share >= 0 ? `saves ${percent(100 * share)}` : `adds ${percent(-100 * share)}`
 }

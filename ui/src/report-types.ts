@@ -482,7 +482,7 @@ export type RemedyReport = {
   remedy: Remedy,
   /** What the pages that it is for cost with it, in local references. */
   cost: number,
-  /** The share that it takes off what `gain_is_of` says; below 0 it adds. */
+  /** The share that it saves of what `gain_is_of` says; below 0 it adds. */
   saves: number,
   /** The program's modelled time with it over that without, where times are known. */
   time_ratio?: number,

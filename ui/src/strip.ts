@@ -47,8 +47,8 @@ export function strip(
   times?: Times,
 ): HTMLElement {
   const rows: [Term, readonly number[]][] = [
-    ['used by', map.most_frequent],
-    ['is on', map.initial],
+    ['accessed by', map.most_frequent],
+    ['resident on', map.initial],
     ['best on', map.optimal],
   ]
   const canvas = h('canvas', { role: 'img', tabindex: 0, 'aria-label': label(rows, pages) })

@@ -6,12 +6,12 @@ import { h } from './dom.ts'
 export const TERMS = {
   avoidable: 'what references cost beyond the cheapest placement that moves may reach, as a share of all such cost',
   'non-local': 'served by the memory of another node than the requester’s',
-  'takes off':
-    'the share that the remedy of this area takes off the modelled time, or off the cost of memory references where ' +
+  saves:
+    'the share of the modelled time that the remedy of this area saves, or of the cost of memory references where ' +
     'times are not known, with the remedies of the areas above in place',
-  'used by': 'references, by the node whose CPUs make them',
-  'made by': 'pages, by the node of the thread that touched them first',
-  'is on': 'pages, by the node that holds them',
+  'accessed by': 'references, by the node whose CPUs make them',
+  'first touched by': 'pages, by the node of the thread that touched them first',
+  'resident on': 'pages, by the node that holds them',
   'best on': 'pages, by the single node where they cost least',
   cause: 'why the remedy helps',
   'at most': 'no placement of one copy a page brings more: from the best start, with the cheapest moves',

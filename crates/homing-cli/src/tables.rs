@@ -1,6 +1,6 @@
 //! Result tables for people.
 
-use comfy_table::{presets, CellAlignment, Table};
+use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
 use homing_core::ids::PageSize;
 use homing_core::page_sizes::Region;
 use homing_core::report::{ClassRow, Curve, MeanRow, PerturbationRow, Row, Series, SizeRow};
@@ -21,6 +21,35 @@ pub fn table(header: &[&str]) -> Table {
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     table
 }
+
+/// Columns of the terminal that standard output is; none if it is no terminal, whose reader wants whole lines.
+pub fn columns() -> Option<u16> {
+    Table::new().width()
+}
+
+/// A line in lines of so many columns at most, if that is known. Those after the first begin as far in as the first.
+pub fn wrapped(line: &str, columns: Option<u16>) -> String {
+    let Some(columns) = columns.filter(|columns| *columns >= NARROWEST) else { return line.to_owned() };
+    let indent = &line[..line.len() - line.trim_start().len()];
+    let mut cell = Table::new();
+    cell.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    cell.set_width(columns - indent.len() as u16).add_row([line.trim_start()]);
+    cell.column_iter_mut().for_each(|column| _ = column.set_padding((0, 0)));
+    cell.lines().map(|line| format!("{indent}{}", line.trim_end())).collect::<Vec<_>>().join("\n")
+}
+
+/// A table of so many columns at most, if that is known: its cells then have several lines.
+pub fn fitted(header: &[&str], rows: Vec<Vec<String>>, columns: Option<u16>) -> String {
+    let mut table = table(header);
+    table.add_rows(rows);
+    if let Some(columns) = columns.filter(|columns| *columns >= NARROWEST) {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(columns);
+    }
+    table.to_string()
+}
+
+/// Terminals with fewer columns have lines that go on.
+const NARROWEST: u16 = 40;
 
 /// A table with a header that is only known when it is made.
 pub fn plain(header: &[String]) -> Table {
@@ -221,4 +250,21 @@ pub fn perturbation(rows: &[PerturbationRow]) -> Table {
         table.add_row([row.filter.clone(), row.seed.to_string(), format!("{:.0}", row.optimal_cost), change]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_fit_the_terminal_and_are_whole_where_there_is_none() {
+        let line = format!("  {}", "words of a line ".repeat(8).trim_end());
+        assert_eq!((wrapped(&line, None), wrapped(&line, Some(10))), (line.clone(), line.clone()));
+        let lines = wrapped(&line, Some(50));
+        assert!(lines.lines().count() > 2, "{lines}");
+        assert!(lines.lines().all(|line| line.starts_with("  ") && !line.starts_with("   ")), "{lines}");
+        assert!(lines.lines().all(|line| line.len() <= 50), "{lines}");
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&lines), words(&line));
+    }
 }

@@ -258,7 +258,7 @@ describe.skipIf(!available)('the diagnosis on the page', () => {
     const [download] = await Promise.all([page.waitForEvent('download'), buttons.first().click()])
     expect(download.suggestedFilename()).toMatch(/^areas-of-data.*\.csv$/)
     const text = readFileSync((await download.path())!, 'utf8').split('\r\n')
-    expect(text[0]).toBe('area,size,avoidable,used by,is on,best on,what to do,takes off')
+    expect(text[0]).toBe('area,size,avoidable,accessed by,resident on,best on,what to do,saves')
     expect(text).toHaveLength(6 + 2)
     await page.close()
   })

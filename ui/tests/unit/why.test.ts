@@ -74,7 +74,7 @@ test('causes and remedies of later versions are shown by their names', () => {
   expect(remedyLong('spread')).toContain('MPOL_INTERLEAVE')
   expect(remedyShort('sing-to-it' as Remedy)).toBe('sing-to-it')
   expect(remedyLong({ pad: 64 } as unknown as Remedy)).toBe('pad')
-  expect([saves(0.25), saves(-0.05)]).toEqual(['takes off 25\u202f%', 'adds 5.0\u202f%'])
+  expect([saves(0.25), saves(-0.05)]).toEqual(['saves 25\u202f%', 'adds 5.0\u202f%'])
 })
 
 test('CSV quotes what it must, and no name becomes a formula', () => {

@@ -12,6 +12,7 @@ use crate::exit::{self, Code, Result};
 use crate::files::{self, Over};
 use crate::options::ModelArgs;
 use crate::progress;
+use crate::tables;
 use homing_core::history::ThreadsOn;
 use homing_core::ids::PageSize;
 use homing_core::report::why::WhyReport;
@@ -76,6 +77,9 @@ pub struct Args {
     /// Areas that are shown
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     areas: u64,
+    /// Also show the notes on how it was modelled
+    #[arg(long, short, conflicts_with = "json")]
+    verbose: bool,
     /// End with exit code 1 if the changes save more than this, for tests of a program
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_above: Option<f64>,
@@ -96,13 +100,9 @@ pub fn run(args: Args) -> Result {
     args.fit(&input)?;
     match input {
         Input::PerfData(path) => {
-            let (report, code) = args.perf.diagnose(&path, args.machine.as_deref())?;
-            judged(&args, &report, code)
+            judged(&args, Report::of_samples(args.perf.diagnose(&path, args.machine.as_deref())?))
         }
-        Input::Trace(path) => {
-            let (report, code) = trace(&args, &path, Vec::new())?;
-            judged(&args, &report, code)
-        }
+        Input::Trace(path) => judged(&args, trace(&args, &path, Vec::new())?),
         Input::Command(command) => {
             // Whoever reads the verdict by program must not find the program's own words in it.
             let apart = args.json || args.markdown.as_ref().is_some_and(|path| path.as_os_str() == "-");
@@ -110,12 +110,10 @@ pub fn run(args: Args) -> Result {
                 Ok(recorded) => recorded,
                 Err(interrupted) => return Ok(interrupted),
             };
-            let (report, code) = trace(&args, &recorded.path, recorded.notes)?;
-            judged(&args, &report, code)
+            judged(&args, trace(&args, &recorded.path, recorded.notes)?)
         }
         Input::Process(watched) => {
-            let (report, code) = watched.diagnose(args.machine.as_deref().unwrap_or("host"))?;
-            judged(&args, &report, code)
+            judged(&args, Report::of_samples(watched.diagnose(args.machine.as_deref().unwrap_or("host"))?))
         }
     }
 }
@@ -153,8 +151,24 @@ impl Args {
     }
 }
 
+/// A diagnosis.
+struct Report {
+    report: WhyReport,
+    /// The exit code, unless it saves more than the user allows.
+    code: Code,
+    /// The notes that say how the recording or sampling went, the first of all. The others say how it was modelled.
+    of_recording: usize,
+}
+
+impl Report {
+    /// That of samples: all of its notes say what was sampled.
+    fn of_samples((report, code): (WhyReport, Code)) -> Report {
+        Report { report, code, of_recording: usize::MAX }
+    }
+}
+
 /// The diagnosis of a trace.
-fn trace(args: &Args, path: &Path, notes: Vec<String>) -> anyhow::Result<(WhyReport, Code)> {
+fn trace(args: &Args, path: &Path, notes: Vec<String>) -> anyhow::Result<Report> {
     let model = ModelArgs {
         machine: args.machine.clone().unwrap_or_else(|| MACHINE.into()),
         set: args.set.clone(),
@@ -175,17 +189,18 @@ fn trace(args: &Args, path: &Path, notes: Vec<String>) -> anyhow::Result<(WhyRep
     let ready = asked.today(experiment)?.ready(|_| Ok(Vec::new()))?;
     let case = ready.case(&file, None)?;
     let mut report = why::diagnose(&case)?;
+    let of_recording = notes.len() + file.notes.len();
     report.notes.splice(0..0, notes.into_iter().chain(file.notes.clone()));
     if let Some(page) = &args.html {
         files::write(page, Over::Pages, crate::page::page(&why::page(&case, &report)?)?)?;
     }
     let whole = !case.layout.partial && report.verdict != Cause::NotKnown;
-    Ok((report, if whole { Code::OK } else { Code::PARTIAL }))
+    Ok(Report { report, code: if whole { Code::OK } else { Code::PARTIAL }, of_recording })
 }
 
-/// The exit code of a report that can be told with `code`.
-fn judged(args: &Args, report: &WhyReport, code: Code) -> Result {
-    show(args, report)?;
+/// Shows a report. Returns the exit code.
+fn judged(args: &Args, Report { report, code, of_recording }: Report) -> Result {
+    show(args, &report, if args.verbose { usize::MAX } else { of_recording })?;
     let saves = 100.0 * report.gain.high;
     match args.fail_above.filter(|most| code == Code::OK && saves > *most) {
         Some(most) => {
@@ -203,8 +218,9 @@ fn percent(text: &str) -> std::result::Result<f64, String> {
     value.ok_or_else(|| format!("`{text}`: expected percent from 0 to 100, such as 5 or 5%"))
 }
 
-fn show(args: &Args, report: &WhyReport) -> anyhow::Result<()> {
-    let text = text::Page::new(report, args.areas as usize, &args.by);
+/// `notes`: how many of the notes a terminal shows.
+fn show(args: &Args, report: &WhyReport, notes: usize) -> anyhow::Result<()> {
+    let text = text::Page::new(report, args.areas as usize, &args.by, notes);
     if args.json {
         outln!("{}", serde_json::to_string_pretty(report)?);
     } else if let Some(path) = &args.markdown {
@@ -213,7 +229,7 @@ fn show(args: &Args, report: &WhyReport) -> anyhow::Result<()> {
             false => files::write(path, Over::Texts, text.markdown())?,
         }
     } else {
-        outln!("{}", text.plain().trim_end());
+        outln!("{}", text.plain(tables::columns()).trim_end());
     }
     Ok(())
 }

@@ -96,12 +96,14 @@ fn threads_are_looked_at_by_themselves_on_pages_where_the_whole_trace_puts_them(
     let trace = trace(folder.path(), |_| 0);
     let trace = trace.to_str().unwrap();
     let why = |options: &[&str]| stdout(&[&["why", trace, "--machine", "butterfly"], options].concat());
-    let text = why(&["--threads", "1-3"]);
+    let text = why(&["--threads", "1-3", "--verbose"]);
     assert!(text.contains("One thread filled "), "{text}");
     assert!(
         text.contains("note: only threads 1-3: ") && text.contains("; 64 stay that are the first"),
         "{text}"
     );
+    let brief = why(&["--threads", "1-3"]);
+    assert!(!brief.contains("note: ") && brief.contains(" on how this was modelled: --verbose)"), "{brief}");
     // Thread 0 uses what it has made.
     assert!(why(&["--threads", "0"]).contains("Not NUMA"));
     let compared = |options: &[&str]| {
@@ -290,7 +292,7 @@ fn huge_pages_that_threads_share_by_small_pages_are_to_be_small() {
         (remedy["cost"].as_f64(), &json["cost"]["with_remedies"]),
         (Some(40.0 * 64.0 * 8.0), &remedy["cost"])
     );
-    let text = stdout(&in_huge);
+    let text = stdout(&[&in_huge[..], &["--verbose"]].concat());
     for shown in ["MADV_NOHUGEPAGE", "prctl(41, 1", "small pages miss the TLBs more often"] {
         assert!(text.contains(shown), "{shown}\n{text}");
     }

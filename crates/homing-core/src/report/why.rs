@@ -185,7 +185,7 @@ pub struct RemedyReport {
     pub remedy: Remedy,
     /// What the pages that it is for cost with it, in local references.
     pub cost: f64,
-    /// The share that it takes off what `gain_is_of` says; below 0 it adds.
+    /// The share that it saves of what `gain_is_of` says; below 0 it adds.
     pub saves: f64,
     /// The program's modelled time with it over that without, where times are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

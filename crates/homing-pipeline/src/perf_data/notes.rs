@@ -39,7 +39,8 @@ pub fn of(
     found: &Found,
 ) -> Vec<String> {
     let mut notes = vec![
-        "who made a page is not known: `made by` is where it is; pages of several nodes count as written".to_owned(),
+        "who first touched a page is not known: where it is stands for that; pages of several nodes count as written"
+            .to_owned(),
         "perf does not record who allocated memory: what malloc gave is `heap#0` or `anonymous#N`; `homing record` \
          names allocations"
             .to_owned(),

@@ -229,7 +229,8 @@ impl Sampling {
     /// What a reader must know of it.
     fn notes(&self, watched: &Watched) -> Vec<String> {
         let mut notes = vec![
-            "who made a page is not known: `made by` is where it is; pages of several nodes count as written"
+            "who first touched a page is not known: where it is stands for that; pages of several nodes count as \
+             written"
                 .to_owned(),
         ];
         let seconds = self.summary.seconds;

@@ -1,7 +1,7 @@
 //! The diagnosis for people: the verdict, the areas that cause it, what to do, and what that rests on.
 
 use super::shares::By;
-use crate::tables::table;
+use crate::tables::{fitted, things, wrapped};
 use homing_core::report::advice::{in_words, Form, Snippet};
 use homing_core::report::why::{percent, AreaReport, RemedyReport, WhyReport};
 use homing_core::why::remedy::Remedy;
@@ -21,30 +21,36 @@ pub struct Page<'a> {
     report: &'a WhyReport,
     shown: usize,
     by: &'a [By],
+    notes: usize,
 }
 
 impl<'a> Page<'a> {
-    /// `shown`: most areas. `by`: what shares are shown of.
-    pub fn new(report: &'a WhyReport, shown: usize, by: &'a [By]) -> Page<'a> {
-        Page { report, shown, by }
+    /// `shown`: most areas. `by`: what shares are shown of. `notes`: notes that a terminal shows, the first ones.
+    pub fn new(report: &'a WhyReport, shown: usize, by: &'a [By], notes: usize) -> Page<'a> {
+        Page { report, shown, by, notes }
     }
 
-    /// As a terminal shows it.
-    pub fn plain(&self) -> String {
-        let mut lines = vec![self.report.sentence.clone(), self.basis().into_owned(), String::new()];
+    /// As a terminal shows it, whose lines have so many columns, if that is known.
+    pub fn plain(&self, columns: Option<u16>) -> String {
+        let mut lines = vec![wrapped(&self.report.sentence, columns), wrapped(&self.basis(), columns)];
+        lines.push(String::new());
         let rows = self.rows();
         if !rows.is_empty() {
-            let mut areas = table(HEADER);
-            areas.add_rows(rows);
-            lines.extend([areas.to_string(), String::new()]);
+            lines.extend([fitted(HEADER, rows, columns), String::new()]);
         }
         for (header, rows) in self.shares() {
-            let mut shares = table(&header);
-            shares.add_rows(rows);
-            lines.extend([shares.to_string(), String::new()]);
+            lines.extend([fitted(&header, rows, columns), String::new()]);
         }
-        lines.extend(self.advice());
-        lines.extend(self.report.notes.iter().map(|note| format!("note: {note}")));
+        lines.extend(self.advice().iter().map(|line| wrapped(line, columns)));
+        let notes = &self.report.notes;
+        let shown = notes.len().min(self.notes);
+        lines.extend(notes[..shown].iter().map(|note| wrapped(&format!("note: {note}"), columns)));
+        if shown < notes.len() {
+            lines.push(format!(
+                "({} on how this was modelled: --verbose)",
+                things((notes.len() - shown) as u64, "note")
+            ));
+        }
         lines.join("\n")
     }
 
@@ -167,7 +173,7 @@ impl<'a> Page<'a> {
                 false => format!("  ({words} would add {adds} {of})"),
             };
         };
-        format!("  {}    takes off {} {of}", command.text, percent(remedy.saves))
+        format!("  {}    saves {} {of}", command.text, percent(remedy.saves))
     }
 }
 
@@ -236,8 +242,17 @@ fn size(bytes: u64) -> String {
     HumanBytes(bytes).to_string()
 }
 
-const HEADER: &[&str] =
-    &["area", "size", "avoidable", "made by", "used by", "is on", "should be on", "sharing", "takes off"];
+const HEADER: &[&str] = &[
+    "area",
+    "size",
+    "avoidable",
+    "first touched by",
+    "accessed by",
+    "resident on",
+    "should be on",
+    "sharing",
+    "saves",
+];
 
 /// Why a remedy helps these areas.
 fn causes(areas: &[&AreaReport]) -> String {
