@@ -175,7 +175,7 @@ class View {
     const { map } = this.data
     const user = this.users?.[this.at!]
     const others = user?.several ? ' and others' : ''
-    const now = !user || user.node < 0 ? 'used by nobody' : `used by node ${user.node}${others}`
+    const now = !user || user.node < 0 ? 'accessed by nobody' : `accessed by node ${user.node}${others}`
     const homes = this.rows.map(([name, homes], row) =>
       row === 0 && this.users ? `${now} in this interval` : `${name} node ${homes[page] ?? '?'}`,
     )

@@ -54,6 +54,11 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// How many of the notes, the first ones, are on the trace. The last one says what caches did, if there are any.
+    pub fn notes_on_trace(&self) -> usize {
+        self.notes.len() - usize::from(self.caches.is_some())
+    }
+
     /// Lays `trace` over `machine`. `read_gap`: the most reads in a page run, for sweeps; else what is exact for
     /// the machine.
     pub(crate) fn new(
@@ -99,6 +104,7 @@ impl Layout {
         notes.extend(windows::note(trace));
         notes.extend(self::notes(trace, &binding, lost, partial));
         notes.extend(built.chosen);
+        // The last: `notes_on_trace` leaves it out.
         notes.extend(caches.as_ref().map(filtered));
         let mut marks = marks(trace, &built.marks);
         marks.extend(scheduled);

@@ -229,7 +229,7 @@ export function describe(view: Pick<View, 'map' | 'trace' | 'machine'>, page: nu
     .filter(({ n }) => n > 0)
     .sort((a, b) => b.n - a.n)
     .slice(0, 8)
-    .forEach(({ n, node }) => lines.push(`used by ${name(node)}: ${percent((100 * n) / total)} (${count(n)})`))
+    .forEach(({ n, node }) => lines.push(`accessed by ${name(node)}: ${percent((100 * n) / total)} (${count(n)})`))
   return lines
 }
 

@@ -64,7 +64,8 @@ describe.skipIf(!available)('the diagnosis on the page', () => {
       expect(await painted()).not.toBe(whole)
       await time.locator('input').press('ArrowRight')
       await page.locator('.strip canvas').press('Home')
-      expect(await page.locator('.strip-said').textContent()).toMatch(/: used by node 1 in this interval, is on node/)
+      const said = await page.locator('.strip-said').textContent()
+      expect(said).toMatch(/: accessed by node 1 in this interval, resident on node/)
       await page.screenshot({ path: join(browser.shots, `timeline-${name}.png`) })
       expect(await sideways(page)).toBe(0)
       await page.evaluate(() => window.dispatchEvent(new Event('beforeprint')))
@@ -147,7 +148,7 @@ describe.skipIf(!available)('the diagnosis on the page', () => {
     const strip = page.locator('.strip canvas')
     await strip.press('ArrowRight')
     expect(await page.locator('.strip-said').textContent()).toMatch(
-      /^0x7f.*: used by node \d, is on node \d, best on node \d/,
+      /^0x7f.*: accessed by node \d, resident on node \d, best on node \d/,
     )
     expect(new URL(page.url()).hash).toBe(`#area=${encodeURIComponent('make_grid (sor.c:42) < main (sor.c:98)')}`)
     await page.getByLabel('Search areas').fill('no such thing')

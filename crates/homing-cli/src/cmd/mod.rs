@@ -32,6 +32,7 @@ pub mod bench;
 pub mod cc;
 pub mod compare;
 pub mod daemon;
+pub mod demo;
 pub mod diff;
 pub mod doctor;
 pub mod flags;
@@ -57,6 +58,8 @@ pub mod trial;
 pub mod why;
 
 commands! {
+    /// Explain a trace that comes with homing, in a few seconds
+    Demo(demo::Args) in FindOutWhy => demo::run;
     /// Run a program and record every data reference of all its threads
     Record(record::Args) in FindOutWhy => record::run;
     /// Say which data is in the wrong place, what to change, and how much that brings

@@ -156,7 +156,7 @@ struct Report {
     report: WhyReport,
     /// The exit code, unless it saves more than the user allows.
     code: Code,
-    /// The notes that say how the recording or sampling went, the first of all. The others say how it was modelled.
+    /// How many notes, the first ones, are on the recording or the samples. The others say how it was modelled.
     of_recording: usize,
 }
 
@@ -189,7 +189,7 @@ fn trace(args: &Args, path: &Path, notes: Vec<String>) -> anyhow::Result<Report>
     let ready = asked.today(experiment)?.ready(|_| Ok(Vec::new()))?;
     let case = ready.case(&file, None)?;
     let mut report = why::diagnose(&case)?;
-    let of_recording = notes.len() + file.notes.len();
+    let of_recording = notes.len() + file.notes.len() + case.layout.notes_on_trace();
     report.notes.splice(0..0, notes.into_iter().chain(file.notes.clone()));
     if let Some(page) = &args.html {
         files::write(page, Over::Pages, crate::page::page(&why::page(&case, &report)?)?)?;

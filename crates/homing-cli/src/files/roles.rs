@@ -71,6 +71,7 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("lab run", "observe", Writes(Written { over: Over::Anything, prints: false, manifest: false })),
     ("lab run", "placement_out", TEXT),
     ("lab run", "result", Writes(Written { over: Over::Anything, prints: true, manifest: false })),
+    ("demo", "keep", NoFile),
     ("man", "output", NoFile),
     ("man", "subcommand", NoFile),
     ("reproduce", "traces", NoFile),

@@ -135,3 +135,27 @@ fn a_machine_of_one_node_is_told_so() {
     let top = stdout(&succeeds(1, &["top", "--once", "--interval", "10ms", "--pid", &own]));
     assert_eq!(top.contains("this machine has one memory node"), nodes <= 1, "{top}");
 }
+
+#[test]
+fn the_demo_explains_a_trace_that_can_be_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let (page, kept) = (folder.path().join("page.html"), folder.path().join("kept"));
+    let words = ["demo", "--html", page.to_str().unwrap(), "--keep", kept.to_str().unwrap()];
+    let text = stdout(&succeeds(1, &words));
+    assert!(text.contains("One thread filled the memory that `new_grid` allocates (heat.c:18,"), "{text}");
+    assert!(text.ends_with("Next, with your own program: homing why -- ./app\n"), "{text}");
+    assert!(std::fs::read_to_string(page).unwrap().contains("<html"));
+    let (trace, machine) = (kept.join("heat.trace"), kept.join("small.toml"));
+    let again = succeeds(1, &["why", trace.to_str().unwrap(), "--machine", machine.to_str().unwrap()]);
+    assert!(text.contains(stdout(&again).trim_end()), "what it says that it runs gives the same: {text}");
+    assert!(
+        !text.contains("note: ") && text.contains("(3 notes on how this was modelled: --verbose)"),
+        "{text}"
+    );
+    let words = ["why", trace.to_str().unwrap(), "--machine", machine.to_str().unwrap(), "--verbose"];
+    assert_eq!(stdout(&succeeds(1, &words)).matches("note: ").count(), 3);
+    let file = folder.path().join("page.html");
+    let refused = homing(1, &["demo", "--keep", file.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("--keep"), "{}", stderr(&refused));
+}

@@ -38,7 +38,7 @@ fn help_lists_each_subcommand_once_in_its_group() {
         let found = groups.iter().find(|(group, _)| group == heading);
         found.map(|(_, names)| names.join(" ")).unwrap_or_else(|| panic!("no {heading}: {groups:?}"))
     };
-    assert_eq!(of("Find out why"), "record why diff try");
+    assert_eq!(of("Find out why"), "demo record why diff try");
     assert_eq!(of("Compare"), "compare optimal simulate study sched reproduce");
     assert_eq!(of("Live"), "run attach top daemon evacuate restore rset replay bench doctor");
     assert_eq!(of("Lab"), "lab refine");

@@ -255,8 +255,8 @@ fn where_the_page_cache_has_a_file_is_not_known() {
     assert!(report["sentence"].as_str().unwrap().contains(weights.to_str().unwrap()), "{report}");
 }
 
-/// Four threads count in turn, two on each node, each in its own eight bytes: side by side, or on lines of their own. The
-/// order is given, as how far threads overlap differs from recording to recording.
+/// Four threads count in turn, two on each node, each in its own eight bytes: side by side, or on lines of their own.
+/// The order is given, as how far threads overlap differs from recording to recording.
 #[test]
 fn padding_saves_what_it_was_said_to_save() {
     let lab = Lab::new();
