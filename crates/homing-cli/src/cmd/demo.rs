@@ -1,7 +1,7 @@
 //! `homing demo`: the diagnosis of a small trace that comes with the program, for the first minute.
 //!
-//! The trace is of `examples/heat/heat.c` with four threads, as `homing record -o demo.trace ./heat 320 20` makes it. The
-//! machine is a small one, so that a small plate is to its caches what a large one is to a server's.
+//! The trace is of `examples/heat/heat.c` with four threads, as `homing record -o demo.trace ./heat 320 20` makes it.
+//! The machine is a small one, so that a small plate is to its caches what a large one is to a server's.
 
 use super::why;
 use crate::exit::Result;
@@ -46,8 +46,8 @@ pub fn run(args: Args) -> Result {
     files::write(&trace, Over::Traces, TRACE)?;
     files::write(&machine, Over::Texts, MACHINE)?;
     outln!(
-        "A recording of a heat solver (4 threads, a plate of 320 x 320 points), judged on a small model of a machine with\n\
-         two nodes: homing why {TRACE_NAME} --machine {MACHINE_NAME}\n"
+        "A recording of a heat solver (4 threads, a plate of 320 x 320 points), judged on a small model\n\
+         of a machine with two nodes: homing why {TRACE_NAME} --machine {MACHINE_NAME}\n"
     );
     let code = why::run(judge(&trace, &machine, args.html.as_deref()))?;
     outln!("");
