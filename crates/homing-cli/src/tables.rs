@@ -27,7 +27,7 @@ pub fn columns() -> Option<u16> {
     Table::new().width()
 }
 
-/// A line in lines of so many columns at most, if that is known. Those after the first begin as far in as the first.
+/// A line, wrapped to this number of columns where that is known. Each part has the indent of the first.
 pub fn wrapped(line: &str, columns: Option<u16>) -> String {
     let Some(columns) = columns.filter(|columns| *columns >= NARROWEST) else { return line.to_owned() };
     let indent = &line[..line.len() - line.trim_start().len()];
@@ -38,7 +38,7 @@ pub fn wrapped(line: &str, columns: Option<u16>) -> String {
     cell.lines().map(|line| format!("{indent}{}", line.trim_end())).collect::<Vec<_>>().join("\n")
 }
 
-/// A table of so many columns at most, if that is known: its cells then have several lines.
+/// A table, fitted to this number of columns where that is known: its cells then have several lines.
 pub fn fitted(header: &[&str], rows: Vec<Vec<String>>, columns: Option<u16>) -> String {
     let mut table = table(header);
     table.add_rows(rows);

@@ -30,7 +30,7 @@ impl<'a> Page<'a> {
         Page { report, shown, by, notes }
     }
 
-    /// As a terminal shows it, whose lines have so many columns, if that is known.
+    /// The text for a terminal with this number of columns; whole lines where that is not known.
     pub fn plain(&self, columns: Option<u16>) -> String {
         let mut lines = vec![wrapped(&self.report.sentence, columns), wrapped(&self.basis(), columns)];
         lines.push(String::new());
