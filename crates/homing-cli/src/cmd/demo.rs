@@ -23,7 +23,7 @@ pub struct Args {
     /// Also write the diagnosis as one self-contained page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Keep the trace and the machine model in a directory, to try other commands on them
+    /// Keep the trace and the machine model in a new directory, to try other commands on them
     #[arg(long, value_name = "DIRECTORY")]
     keep: Option<PathBuf>,
 }
@@ -40,7 +40,9 @@ pub fn run(args: Args) -> Result {
     let folder = TemporaryFolder::new("homing-demo-").context("no directory for the trace")?;
     let place = args.keep.as_deref().unwrap_or_else(|| folder.path());
     if args.keep.is_some() {
-        std::fs::create_dir_all(place).with_context(|| format!("--keep {}", place.display()))?;
+        // In one that is there already, files of these names may be the user's own.
+        let new = || format!("--keep {}: expected a directory that does not exist yet", place.display());
+        std::fs::create_dir(place).with_context(new)?;
     }
     let (trace, machine) = (place.join(TRACE_NAME), place.join(MACHINE_NAME));
     files::write(&trace, Over::Traces, TRACE)?;

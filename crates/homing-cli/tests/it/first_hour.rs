@@ -154,8 +154,11 @@ fn the_demo_explains_a_trace_that_can_be_kept() {
     );
     let words = ["why", trace.to_str().unwrap(), "--machine", machine.to_str().unwrap(), "--verbose"];
     assert_eq!(stdout(&succeeds(1, &words)).matches("note: ").count(), 3);
-    let file = folder.path().join("page.html");
-    let refused = homing(1, &["demo", "--keep", file.to_str().unwrap()]);
+    let refused = homing(1, &["demo", "--keep", kept.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
-    assert!(stderr(&refused).contains("--keep"), "{}", stderr(&refused));
+    assert!(
+        stderr(&refused).contains("expected a directory that does not exist yet"),
+        "{}",
+        stderr(&refused)
+    );
 }
