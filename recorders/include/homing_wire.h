@@ -19,7 +19,7 @@
 
 /* The version of all that this file says, which the recorder puts into the header. A recorder is linked into programs
  * and may be older than homing: homing then refuses, since it would misread it. Raised with every change. */
-#define HOMING_WIRE_VERSION 11
+#define HOMING_WIRE_VERSION 12
 
 /* The environment variable that names the wire: "MEMFD,CREDIT_FD,FULL_FD" (inherited descriptors). */
 #define HOMING_WIRE_ENV "HOMING_WIRE"
@@ -59,6 +59,7 @@ typedef struct {
     * n % 2 is the place, in its last eight bits those of n. Set by homing, for one or two numbers in advance. */
    unsigned long long progress __attribute__((aligned(64)));
    unsigned long long window_at[2];
+   unsigned int       window_apart; /* what `window` became when it was last raised where threads do not meet */
    /* Recorder: for each stream in progress, the segment in use + 1 (0: none), its index in the stream, and the words
     * written so far; where cursor_base is not 0, the recorder's own write address in place of the number of words. A
     * segment is posted before it is withdrawn here, so that one or the other shows every word; the index tells when it
@@ -88,7 +89,7 @@ enum {
    HOMING_AT_MAGIC = 0, HOMING_AT_SEGMENTS = 8, HOMING_AT_SEGMENT_WORDS = 12, HOMING_AT_STOP = 16,
    HOMING_AT_FLAVOUR = 20, HOMING_AT_HEADER_BYTES = 24, HOMING_AT_CHILDREN = 32, HOMING_AT_VERSION = 36,
    HOMING_AT_CURSOR_BASE = 40, HOMING_AT_OPEN_END = 48, HOMING_AT_WINDOW = 52,
-   HOMING_AT_PROGRESS = 64, HOMING_AT_WINDOW_AT = 72, HOMING_AT_OPEN = 128,
+   HOMING_AT_PROGRESS = 64, HOMING_AT_WINDOW_AT = 72, HOMING_AT_WINDOW_APART = 88, HOMING_AT_OPEN = 128,
    HOMING_OPEN_BYTES = 64,
    /* in an entry of open[] */
    HOMING_AT_OPEN_SEGMENT = 0, HOMING_AT_OPEN_THREAD = 4, HOMING_AT_OPEN_INDEX = 8, HOMING_AT_OPEN_WORDS = 16,
@@ -119,6 +120,7 @@ HOMING_LAID(homing_wire_header, open_end, HOMING_AT_OPEN_END, 4);
 HOMING_LAID(homing_wire_header, window, HOMING_AT_WINDOW, 4);
 HOMING_LAID(homing_wire_header, progress, HOMING_AT_PROGRESS, 8);
 HOMING_LAID(homing_wire_header, window_at, HOMING_AT_WINDOW_AT, 16);
+HOMING_LAID(homing_wire_header, window_apart, HOMING_AT_WINDOW_APART, 4);
 HOMING_LAID(homing_wire_header, open, HOMING_AT_OPEN, HOMING_WIRE_MAX_OPEN * HOMING_OPEN_BYTES);
 HOMING_LAID(homing_wire_header, open[0].segment_plus_1, HOMING_AT_OPEN + HOMING_AT_OPEN_SEGMENT, 4);
 HOMING_LAID(homing_wire_header, open[0].thread, HOMING_AT_OPEN + HOMING_AT_OPEN_THREAD, 4);
@@ -230,8 +232,9 @@ enum {
     * are such, the count is the bytes of all this with its head; if not, it is the number of executions. 0: the thread
     * is still at it, and the words that it has written follow. (parallel only) */
    HOMING_LOOP = 25,
-   /* payload: number of the window << 1 | whether it begins; then words: where it begins, those that the thread would
-    * have sent since the window before, but has not; where it ends, those that it has sent in it. (parallel only) */
+   /* payload: number of the window << 1 | whether it begins, and bit 33 if it opened or closed where threads do not
+    * meet; then words: where it begins, those that the thread would have sent since the window before, but has not;
+    * where it ends, those that it has sent in it. (parallel only) */
    HOMING_WINDOW = 26
 };
 

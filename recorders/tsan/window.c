@@ -98,21 +98,24 @@ static uint32_t due(word progress, word patience)
    return window != 0 && progress >= at && progress - at >= patience && (at - next) % HOMING_PLACE == 0 ? next : 0;
 }
 
-static void raise_to(uint32_t next)
+/* `met`: where threads meet. That they do not is written before the number, so that whoever sees the window sees it. */
+static void raise_to(uint32_t next, int met)
 {
    uint32_t window = next - 1;
+   if (next != 0 && !met)
+      __atomic_store_n(&homing_wire->window_apart, next, __ATOMIC_RELAXED);
    if (next % 2 == 1)
       __atomic_store_n(&opened, __atomic_load_n(&homing_wire->progress, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
    if (next != 0 &&
        __atomic_compare_exchange_n(&homing_wire->window, &window, next, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED) &&
        mark != NULL && next % 2 == 0)
-      raise_to(due(__atomic_load_n(&homing_wire->progress, __ATOMIC_RELAXED), 0)); /* another begins where it ends */
+      raise_to(due(__atomic_load_n(&homing_wire->progress, __ATOMIC_RELAXED), 0), met); /* begins where it ends */
 }
 
 void homing_count_progress(word words)
 {
    if (words > 0 && homing_wire->window != 0 && mark == NULL)
-      raise_to(due(__atomic_add_fetch(&homing_wire->progress, words, __ATOMIC_RELAXED), meets ? PATIENCE : 0));
+      raise_to(due(__atomic_add_fetch(&homing_wire->progress, words, __ATOMIC_RELAXED), meets ? PATIENCE : 0), 0);
 }
 
 static uint32_t is_due(void)
@@ -136,13 +139,13 @@ void homing_window_mark(const char *name)
    if (!homing_is_mark(mark, name) || homing_wire->window == 0)
       return;
    word marks = __atomic_add_fetch(&homing_wire->progress, HOMING_PLACE, __ATOMIC_RELAXED);
-   raise_to(due(marks, meets ? HOMING_PLACE : 0));
+   raise_to(due(marks, meets ? HOMING_PLACE : 0), 0);
    homing_follow_window();
 }
 
 int homing_counts_meetings(void) { return (homing_active && mark != NULL) || is_due() != 0; }
 
-void homing_are_idle(void) { raise_to(is_due()); }
+void homing_are_idle(void) { raise_to(is_due(), 1); }
 
 /* By words, only those are counted that come when it is due: so it is the first barrier to which all do. By marks, all
  * are: so it is the first barrier after the mark, wherever the other threads are when it is made. */
@@ -158,7 +161,7 @@ void homing_meet(word barrier, unsigned threads)
    at = barrier;
    if (come == threads) {
       come = 0;
-      raise_to(is_due());
+      raise_to(is_due(), 1);
    }
    homing_unlock(&lock);
 }
@@ -182,10 +185,17 @@ void homing_look_again_soon(void)
    self->inline_limit = soon < end ? soon : end;
 }
 
+/* What the recorder says of a window: its number, and whether it opened or closed where threads do not meet. */
+static word described(uint32_t number)
+{
+   uint32_t apart = __atomic_load_n(&homing_wire->window_apart, __ATOMIC_RELAXED);
+   return HOMING_WORD(HOMING_WINDOW, (word)(apart - 1) / 2 == number ? (word)1 << 33 : 0) | (word)number << 1;
+}
+
 static void end_window(uint32_t number)
 {
    homing_count_window();
-   homing_send(2, HOMING_WORD(HOMING_WINDOW, (word)number << 1), sent() - homing_self.sent_before, 0, 0, 0);
+   homing_send(2, described(number), sent() - homing_self.sent_before, 0, 0, 0);
    homing_sync_always(HOMING_SYNC_RELEASE, OBJECT_WINDOW);
 }
 
@@ -195,7 +205,7 @@ static void begin_window(uint32_t number)
    word unseen = self->unseen;
    self->unseen = 0;
    homing_sync_always(HOMING_SYNC_ACQUIRE, OBJECT_WINDOW);
-   homing_send(2, HOMING_WORD(HOMING_WINDOW, (word)number << 1 | 1), unseen, 0, 0, 0);
+   homing_send(2, described(number) | 1, unseen, 0, 0, 0);
    self->sent_before = self->counted = sent();
    homing_look_again_soon();
 }

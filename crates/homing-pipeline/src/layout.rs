@@ -102,6 +102,8 @@ impl Layout {
             of_region(trace).into_iter().chain(of_attached(trace)).chain(of_grain(trace)).collect();
         notes.extend(of_program(trace));
         notes.extend(windows::note(trace));
+        let (windows, unordered) = windows::of_program(experiment, &built.windows);
+        notes.extend(unordered);
         notes.extend(self::notes(trace, &binding, lost, partial));
         notes.extend(built.chosen);
         // The last: `notes_on_trace` leaves it out.
@@ -111,7 +113,6 @@ impl Layout {
         let timeline = scene.timeline(marks, history.duration());
         let placement = begins.map(|begins| begins.of(trace, &history).into_owned());
         let usage = built.usage;
-        let windows = windows::of_program(experiment, &built.windows);
         Ok(Layout {
             costs,
             prices,

@@ -122,6 +122,9 @@ fn of_program(case: &Case<'_>, known: &Known) -> Result<Option<Still>> {
     // Caches hold at the start of a window what they held at the end of the one before: every reference, then.
     experiment.model.misses = false;
     let layout = experiment.ready(|_| Ok(Vec::new()))?.lay_out(trace, ready.page_size, None)?;
+    if layout.windows.is_empty() {
+        return Ok(None);
+    }
     let placement = layout.placement.clone().unwrap_or(Placement::FirstTouch);
     let homes =
         facts(&layout.history, &layout.costs, &placement)?.iter().map(|page| page.home).collect::<Vec<_>>();

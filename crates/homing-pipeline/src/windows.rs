@@ -19,6 +19,8 @@ use std::ops::Range;
 
 /// The least memory that a window has before its page runs go to a file.
 const LEAST: u64 = 1 << 20;
+/// Millions of words after which a window no longer waits for threads to meet (`PATIENCE` of the recorder).
+const PATIENCE: u32 = 4;
 
 /// The bound of the program, as far as its windows tell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -95,6 +97,9 @@ pub fn bound(case: &Case<'_>, start: Start) -> Result<Bound> {
             case.file.path.display()
         )));
     }
+    if let Some(why) = unordered(&cut.lengths) {
+        return Ok(Bound::Not(why));
+    }
     let windows = weighted(cut.histories, &cut.lengths);
     let options = optimal::Options { replication: case.ready.replication(), start };
     let Some(estimate) = estimate(&windows.weighted, &case.layout.costs, options)? else {
@@ -148,13 +153,16 @@ pub struct Seen {
     number: u32,
     begins: bool,
     words: u64,
+    apart: bool,
 }
 
 impl Seen {
     /// The one that an event is, if it is one.
     pub fn of(thread: Thread, time: Time, event: &Event) -> Option<Seen> {
         match *event {
-            Event::Window { number, begins, words } => Some(Seen { thread, time, number, begins, words }),
+            Event::Window { number, begins, words, apart } => {
+                Some(Seen { thread, time, number, begins, words, apart })
+            }
             _ => None,
         }
     }
@@ -169,12 +177,18 @@ struct Length {
     seen: u64,
     /// When the first thread began it, and the last one ended it.
     times: Option<Range<Time>>,
+    /// It opened or closed where threads do not meet.
+    apart: bool,
+    /// The threads that sent references in it and ended it.
+    threads: u32,
 }
 
 impl Length {
     fn add(&mut self, seen: Seen) {
         let times = self.times.get_or_insert(seen.time..seen.time);
         times.end = times.end.max(seen.time);
+        self.apart |= seen.apart;
+        self.threads += u32::from(!seen.begins && seen.words > 0);
         if seen.begins {
             self.begun.insert(seen.thread, seen.words);
         } else if let Some(unseen) = self.begun.remove(&seen.thread) {
@@ -196,18 +210,34 @@ fn weight(lengths: &BTreeMap<u32, Length>) -> f64 {
     all as f64 / (seen as f64).max(1.0)
 }
 
+/// Why windows do not tell of the program in which order its threads used what they share, if they do not: windows of
+/// several threads that opened or closed where these do not meet.
+fn unordered(lengths: &BTreeMap<u32, Length>) -> Option<String> {
+    let apart = lengths.values().filter(|length| length.apart && length.threads > 1).count();
+    (apart > 0).then(|| {
+        format!(
+            "the whole program is not estimated: {apart} of {} windows opened or closed where its threads do not meet \
+             (no barrier for {PATIENCE} M words), so some were ahead of others there by an unknown amount; record the \
+             whole program (without --windows), with a smaller input if that takes too long",
+            lengths.len()
+        )
+    })
+}
+
 /// The windows of a trace that is laid out as one, as far as the program can be told from them: not behind caches,
 /// which hold at first what they held at the end of the window before, nor of parts of which windows do not tell how
-/// long they are.
-pub(crate) fn of_program(experiment: &Experiment, seen: &[Seen]) -> Windows {
+/// long they are. And why they do not tell of it, where the recording is the reason.
+pub(crate) fn of_program(experiment: &Experiment, seen: &[Seen]) -> (Windows, Option<String>) {
     let mut lengths: BTreeMap<u32, Length> = BTreeMap::new();
-    if experiment.choice.is_everything() && !experiment.model.misses {
-        seen.iter().for_each(|&seen| lengths.entry(seen.number).or_default().add(seen));
+    seen.iter().for_each(|&seen| lengths.entry(seen.number).or_default().add(seen));
+    let unordered = unordered(&lengths);
+    if unordered.is_some() || experiment.model.misses || !experiment.choice.is_everything() {
+        return (Windows::default(), unordered);
     }
     let weight = weight(&lengths);
     let known = lengths.into_values().filter(|length| length.seen > 0);
     let spans = known.filter_map(|length| Some((length.times?, length.seen as f64)));
-    Windows::new(spans, weight)
+    (Windows::new(spans, weight), None)
 }
 
 struct Weighted {

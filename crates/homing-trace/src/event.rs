@@ -149,8 +149,13 @@ pub enum Event {
         /// Words of references on the recording wire. Where it begins: those that the thread would have sent since it
         /// left the window before, or began. Where it ends: those that it sent in it.
         words: u64,
+        /// The window opened or closed where threads do not meet, so that one may have been ahead of others there.
+        apart: bool,
     },
 }
+
+/// The bit of `apart` in what a recorder says of a window.
+const APART_AT: u32 = 33;
 
 impl Event {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
@@ -191,8 +196,9 @@ impl Event {
             Event::KernelAccess { address, bytes, write } => {
                 set(op::KERNEL_ACCESS, &[address, bytes, write.into()])
             }
-            Event::Window { number, begins, words } => {
-                set(op::WINDOW, &[u64::from(number) << 1 | u64::from(begins), words])
+            Event::Window { number, begins, words, apart } => {
+                let what = u64::from(apart) << APART_AT | u64::from(number) << 1 | u64::from(begins);
+                set(op::WINDOW, &[what, words])
             }
         }
     }
@@ -240,10 +246,15 @@ impl Event {
         })
     }
 
-    /// A window of which the recorder says what it is (`number << 1 | begins`), and the words.
+    /// A window of which the recorder says what it is (`apart << 33 | number << 1 | begins`), and the words.
     pub(super) fn window(what: u64, words: u64) -> Option<Event> {
-        let number = u32::try_from(what >> 1).ok()?;
-        Some(Event::Window { number, begins: what & 1 != 0, words })
+        let number = (what >> 1) as u32;
+        (what >> APART_AT <= 1).then_some(Event::Window {
+            number,
+            begins: what & 1 != 0,
+            words,
+            apart: what >> APART_AT != 0,
+        })
     }
 }
 

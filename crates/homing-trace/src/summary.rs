@@ -90,7 +90,7 @@ struct Beside {
 impl Summary {
     /// Counts what an event says of windows.
     pub(super) fn window(&mut self, event: &Event) {
-        if let Event::Window { number, begins, words } = *event {
+        if let Event::Window { number, begins, words, .. } = *event {
             self.windows = self.windows.max(number);
             let sum = if begins { &mut self.unseen_words } else { &mut self.window_words };
             *sum = sum.saturating_add(words);

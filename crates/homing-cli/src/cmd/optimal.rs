@@ -162,7 +162,9 @@ pub fn run(args: Args) -> Result {
     let estimate = match &bound {
         Bound::Whole => None,
         Bound::Not(why) => {
-            answer.notes.push(why.clone());
+            if !answer.notes.contains(why) {
+                answer.notes.push(why.clone());
+            }
             None
         }
         Bound::From(estimated) => {

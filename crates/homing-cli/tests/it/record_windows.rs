@@ -5,7 +5,7 @@ use crate::tsan::build;
 use crate::tsan::build::Compiler;
 use homing_core::ids::{Thread, Time};
 use homing_core::trace::{Event, Trace, Turn, Visitor};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -53,6 +53,8 @@ struct Seen {
     of_table: BTreeMap<u32, Vec<(u32, u64, u64)>>,
     /// Who makes the first reference to each page.
     first: BTreeMap<u64, u32>,
+    /// Windows that opened or closed where threads do not meet.
+    apart: BTreeSet<u32>,
 }
 
 impl Seen {
@@ -63,6 +65,18 @@ impl Seen {
         let mut seen = Seen { frames: trace.frames().to_vec(), table, row: row * 8, ..Seen::default() };
         trace.visit(0..trace.order_blocks().len(), &mut seen).unwrap();
         seen
+    }
+}
+
+impl Seen {
+    /// The windows in which several threads made references, and those of them that are apart.
+    fn of_several(&self) -> (usize, usize) {
+        let mut threads: BTreeMap<u32, usize> = BTreeMap::new();
+        for window in self.threads.values().flatten().filter(|window| window.ended && window.words > 0) {
+            *threads.entry(window.number).or_default() += 1;
+        }
+        let several = || threads.iter().filter(|(_, threads)| **threads > 1);
+        (several().count(), several().filter(|(number, _)| self.apart.contains(number)).count())
     }
 }
 
@@ -98,8 +112,11 @@ impl Visitor for Seen {
     }
 
     fn event(&mut self, thread: Thread, _time: Time, event: &Event) {
+        if let Event::Window { number, apart: true, .. } = *event {
+            self.apart.insert(number);
+        }
         match *event {
-            Event::Window { number, begins: true, words } => {
+            Event::Window { number, begins: true, words, .. } => {
                 let windows = self.threads.entry(thread.0).or_default();
                 assert!(windows.last().is_none_or(|last| last.ended && last.number < number));
                 windows.push(Window { number, unseen: words, ..Window::default() });
@@ -213,6 +230,33 @@ fn records_in_windows(compiler: Compiler, recorder: &str) {
     let real = ((4 * row + 40) * rounds) as f64;
     assert!((0.8..1.05).contains(&(estimated / real)), "{estimated} of {real}: {:?}", seen.threads);
     assert!((references as f64) < 0.6 * real, "nearly all was recorded");
+    let (several, apart) = seen.of_several();
+    assert!(several > 5 && apart == 0, "of {several} windows {apart} opened where the threads do not meet");
+}
+
+#[test]
+fn windows_of_threads_that_never_meet_say_so_and_tell_nothing_of_the_whole() {
+    let mut tried = 0;
+    for (compiler, recorder) in [(Compiler::ClangPass, "clang"), (Compiler::Gcc, "tsan")] {
+        if !compiler.there() {
+            continue;
+        }
+        tried += 1;
+        let directory = tempfile::tempdir().unwrap();
+        let trace = directory.path().join("a.trace");
+        let mut record = build::homing();
+        record
+            .args(["record", "--merge", "--recorder", recorder, "--windows", "20ms/100ms", "-o"])
+            .arg(&trace);
+        succeeds(record.arg("--").arg(build::program(compiler, "apart.c", true)).arg("2000"));
+        let (several, apart) = Seen::of(&trace, 0, 0).of_several();
+        assert!(several > 3 && apart == several, "of {several} windows {apart} say so");
+        let mut optimal = build::homing();
+        optimal.args(["optimal", "--json", "-m", "butterfly"]).arg(&trace);
+        let said = String::from_utf8(succeeds(&mut optimal).stdout).unwrap();
+        assert!(said.contains("windows opened or closed where its threads do not meet"), "{said}");
+    }
+    assert!(tried > 0, "there is always gcc");
 }
 
 #[test]

@@ -20,6 +20,8 @@ struct Odd {
     killed: bool,
     /// Thread 0 uses the second page of thread 1 in every other window.
     sharing: bool,
+    /// The first window opened where the threads do not meet.
+    apart: bool,
 }
 
 fn header() -> Header {
@@ -52,7 +54,8 @@ fn trace(folder: &Path, windows: u32, odd: Odd) -> PathBuf {
     }
     for number in 1..=windows {
         for thread in [0, 1] {
-            let begins = Event::Window { number, begins: true, words: UNSEEN };
+            let apart = odd.apart && number == 1;
+            let begins = Event::Window { number, begins: true, words: UNSEEN, apart };
             writer.event(Thread(thread), &begins).unwrap();
         }
         for thread in [0, 1] {
@@ -62,7 +65,7 @@ fn trace(folder: &Path, windows: u32, odd: Odd) -> PathBuf {
         }
         for thread in [0, 1] {
             if !(odd.killed && thread == 1 && number == windows) {
-                let ends = Event::Window { number, begins: false, words: SEEN };
+                let ends = Event::Window { number, begins: false, words: SEEN, apart: false };
                 writer.event(Thread(thread), &ends).unwrap();
             }
         }
@@ -158,6 +161,26 @@ fn what_cannot_be_estimated_says_so() {
     // Each of four pages may have to be moved once: R = 3272.
     let cost = |name: &str| touched["estimate"]["cost"][name].as_f64().unwrap();
     assert_eq!(cost("upper_bound") - cost("lower_bound"), 4.0 * 3272.0);
+}
+
+#[test]
+fn nothing_is_estimated_from_windows_that_opened_where_threads_do_not_meet() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path(), 12, Odd { apart: true, ..Odd::default() });
+    let path = trace.to_str().unwrap();
+    let said =
+        "the whole program is not estimated: 1 of 12 windows opened or closed where its threads do not meet";
+    let row = json(&optimal(&trace, &["--json"]));
+    assert!(row["estimate"].is_null() && row["cost"].is_number(), "{row}");
+    assert_eq!(notes(&row).matches(said).count(), 1, "{row}");
+    let compared = json(&["compare", path, "-m", "butterfly", "--policies", "first-touch", "--json"]);
+    assert!(compared["traces"][0]["rows"][0]["program"].is_null(), "{compared}");
+    assert_eq!(notes(&compared).matches(said).count(), 1, "{compared}");
+    for machine in ["butterfly", "two-socket"] {
+        let why = json(&["why", path, "-m", machine, "--json"]);
+        assert!(why["program"].is_null(), "{why}");
+        assert_eq!(notes(&why).matches(said).count(), 1, "{why}");
+    }
 }
 
 #[test]
