@@ -163,11 +163,18 @@ static void forget_shared(Addr address, SizeT length)
    shared_count = kept;
 }
 
-static Bool is_shared(Addr address)
+/* Whether memory is shared, and up to where, at most `end`, that holds. */
+static Bool is_shared(Addr address, Addr end, Addr* until)
 {
-   for (UInt i = 0; i < shared_count; i++)
-      if (shared[i].start <= address && address < shared[i].end)
+   *until = end;
+   for (UInt i = 0; i < shared_count; i++) {
+      if (shared[i].start <= address && address < shared[i].end) {
+         *until = shared[i].end < end ? shared[i].end : end;
          return True;
+      }
+      if (shared[i].start > address && shared[i].start < *until)
+         *until = shared[i].start;
+   }
    return False;
 }
 
@@ -264,9 +271,12 @@ static void at_startup(Addr address, SizeT length, Bool read, Bool write, Bool e
 {
    const NSegment* segment = VG_(am_find_nsegment)(address);
    Bool file = segment != NULL && segment->kind == SkFileC;
-   UInt sharing = is_shared(address) ? MAP_SHARED_FLAG : MAP_PRIVATE_FLAG;
-   mapped(address, length, protection_of(read, write, execute), sharing | (file ? 0 : MAP_ANONYMOUS_FLAG),
-          file ? segment->offset : 0);
+   /* Valgrind makes one segment of neighbours, whether shared or private. */
+   for (Addr at = address, until = at; at < address + length; at = until) {
+      UInt sharing = is_shared(at, address + length, &until) ? MAP_SHARED_FLAG : MAP_PRIVATE_FLAG;
+      mapped(at, until - at, protection_of(read, write, execute), sharing | (file ? 0 : MAP_ANONYMOUS_FLAG),
+             file ? segment->offset + (at - segment->start) : 0);
+   }
    new_symbols |= debug_info != 0;
 }
 

@@ -31,6 +31,7 @@ pub mod compare;
 mod error;
 mod experiment;
 mod external;
+pub mod family;
 pub mod honest;
 pub mod host;
 mod info;

@@ -140,7 +140,7 @@ impl Family {
         self.state().running.insert(number, member.clone());
         let mut settings = plan.settings.clone();
         settings.header.command.clone_from(&visitor.command);
-        settings.header.set_child();
+        settings.header.set_child(true);
         let stream = Stream::new(channel, file, settings, visitor.pid);
         let (family, address) = (self.clone(), member.address.clone());
         let watch = Arc::clone(watch);

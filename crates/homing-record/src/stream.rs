@@ -79,7 +79,8 @@ pub struct Left {
 
 impl Stream {
     /// What `process` sends through `channel` goes to `file`.
-    pub fn new(channel: Channel, file: File, settings: Settings, process: u32) -> Stream {
+    pub fn new(channel: Channel, file: File, mut settings: Settings, process: u32) -> Stream {
+        settings.header.set_process(process);
         let (replaced, executed_in) = (Vec::new(), None);
         let schedule = settings.windows.clone().map(Schedule::new);
         Stream {

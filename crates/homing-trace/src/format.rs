@@ -28,6 +28,9 @@ pub(super) const MAX_ACCESSES: usize = 64;
 
 /// The header's field of [`Header::is_child`].
 const CHILD: &str = "child";
+/// Its fields of [`Header::process`] and [`Header::set_processes`].
+const PROCESS: &str = "process";
+const PROCESSES: &str = "processes";
 
 /// The header's field of [`Header::recovered_lost`].
 pub(super) const RECOVERED_LOST: &str = "recovered_lost";
@@ -85,14 +88,38 @@ impl Header {
         self.more.get("windows")?.as_str()
     }
 
-    /// Says that another recorded process made the program's.
-    pub fn set_child(&mut self) {
-        self.more.insert(CHILD.into(), true.into());
+    /// Says whether another recorded process made the program's.
+    pub fn set_child(&mut self, child: bool) {
+        self.more.remove(CHILD);
+        if child {
+            self.more.insert(CHILD.into(), true.into());
+        }
     }
 
     /// Whether another recorded process made the program's: they may share memory.
     pub fn is_child(&self) -> bool {
         self.more.get(CHILD).and_then(serde_json::Value::as_bool).unwrap_or(false)
+    }
+
+    /// Says which process the trace is of.
+    pub fn set_process(&mut self, id: u32) {
+        self.more.insert(PROCESS.into(), id.into());
+    }
+
+    /// The process id of the program, if the recorder has said it.
+    pub fn process(&self) -> Option<u64> {
+        self.more.get(PROCESS)?.as_u64()
+    }
+
+    /// Says which processes the trace has, of several: each with `process`, `command`, `first_thread`, `threads`.
+    pub fn set_processes(&mut self, processes: Vec<serde_json::Value>) {
+        self.more.remove(PROCESS);
+        self.more.insert(PROCESSES.into(), processes.into());
+    }
+
+    /// How many processes the trace is of.
+    pub fn processes(&self) -> usize {
+        self.more.get(PROCESSES).and_then(serde_json::Value::as_array).map_or(1, Vec::len)
     }
 
     /// References known to be missing, of what [`super::recover`] found of a damaged or unfinished trace; `None` of any

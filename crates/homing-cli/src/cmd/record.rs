@@ -23,7 +23,7 @@ use homing_trace::{merge, Grain, IngestOptions, Summary};
 use indicatif::HumanBytes;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -159,7 +159,7 @@ pub fn run(args: Args) -> Result {
     if !quiet {
         report(&finished);
     }
-    list(&finished.children, quiet);
+    list(&finished.path, &finished.children, quiet);
     if !quiet && finished.unrecorded > 0 {
         not_recorded(&finished, follow, recorder);
     }
@@ -349,7 +349,7 @@ fn is_lost(child: &Child) -> bool {
 }
 
 /// The traces of the children; when quiet, only those that failed.
-fn list(children: &[Child], quiet: bool) {
+fn list(of: &Path, children: &[Child], quiet: bool) {
     if !children.is_empty() && !quiet {
         errln!("homing: {} child processes:", children.len());
     }
@@ -364,6 +364,16 @@ fn list(children: &[Child], quiet: bool) {
             }
             Err(error) => errln!("  {:>8} not recorded: {command}: {}", child.pid, with_causes(error)),
         }
+    }
+    if !quiet && children.iter().any(|child| child.recorded.is_ok()) {
+        let name = |middle: &str| {
+            let stem = of.file_stem().unwrap_or_default().to_string_lossy();
+            let ending =
+                of.extension().map(|ending| format!(".{}", ending.to_string_lossy())).unwrap_or_default();
+            of.with_file_name(format!("{stem}{middle}{ending}")).display().to_string()
+        };
+        let (first, children, all) = (name(""), name(".*"), name("-all"));
+        errln!("homing: if they share memory, next: homing trace join {first} {children} -o {all}");
     }
 }
 

@@ -60,6 +60,7 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("trace import", "format", NoFile),
     ("trace import", "output", TRACE),
     ("trace export", "output", TEXT_OR_STDOUT),
+    ("trace join", "output", TRACE),
     ("trace merge", "output", TRACE),
     ("trace perturb", "output", TRACE),
     ("trace recover", "output", TRACE),

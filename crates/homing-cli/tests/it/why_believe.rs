@@ -4,6 +4,7 @@
 use crate::support::lab::{stderr, Lab};
 use crate::support::{self, homing};
 use serde_json::Value;
+use std::path::Path;
 
 /// Two nodes of two CPUs, whose caches hold 640 KiB.
 const MACHINE: &str = r#"
@@ -200,23 +201,72 @@ int main(void) {
 "#;
 
 #[test]
-fn memory_that_processes_share_is_not_judged_by_one_of_them() {
+fn memory_that_processes_share_is_judged_by_all_of_them() {
     let lab = Lab::new();
     let program = lab.compile(PREFORK, &[]);
-    // Of the parent alone, and of the child with most references, as `homing why -- PROGRAM` judges.
+    // Of the parent alone nobody knows what its children use.
     lab.record(&[], &[program.to_str().unwrap()]);
     let (parent, code) = why(&lab, &[]);
     assert_eq!((&parent["verdict"], code), (&"not-known".into(), 5), "{parent}");
     assert_eq!(parent["doubt"]["reason"], "shared-memory", "{parent}");
     let recorder = lab.homing(&[], &[]);
     let library = recorder.get_envs().find(|(name, _)| *name == "HOMING_LIB").unwrap().1.unwrap();
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_homing"));
-    command.env("HOMING_LIB", library).env("TMPDIR", lab.path("")).args(["why", "--json", "--machine"]);
-    let output = command.arg(lab.path("small.toml")).arg("--").arg(&program).output().unwrap();
-    let child: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", stderr(&output)));
-    assert_eq!((&child["verdict"], output.status.code()), (&"not-known".into(), Some(5)), "{child}");
-    assert_eq!(child["doubt"]["reason"], "shared-memory", "{child}");
+    let homing = |args: &[&std::ffi::OsStr]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_homing"));
+        command.env("HOMING_LIB", library).env("TMPDIR", lab.path("")).current_dir(lab.path("")).args(args);
+        command.output().unwrap()
+    };
+    let of = |output: &std::process::Output| -> Value {
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", stderr(output)))
+    };
+    let is_of_all = |report: &Value| {
+        assert_eq!(report["verdict"], "initialised-by-one-thread", "{report}");
+        assert_eq!(
+            (&report["trace"]["threads"], &report["busy"]["threads"]),
+            (&3.into(), &3.into()),
+            "{report}"
+        );
+        assert!(report["areas"][0]["bytes"].as_u64().unwrap() >= 4 << 20, "{report}");
+    };
+    let words = |text: &str| text.split(' ').map(std::ffi::OsString::from).collect::<Vec<_>>();
+    let run = |text: &str, more: &[&Path]| {
+        let words = words(text);
+        let more = more.iter().map(|path| path.as_os_str());
+        homing(&words.iter().map(std::ffi::OsString::as_os_str).chain(more).collect::<Vec<_>>())
+    };
+    let judged = run("why --json --machine small.toml --", &[&program]);
+    is_of_all(&of(&judged));
+    let notes = of(&judged)["notes"].to_string();
+    assert!(notes.contains("3 processes were recorded: judged are 3 that share memory, as one"), "{notes}");
+    // By hand, of the traces that --follow leaves.
+    let recorded = run("record --follow -o family.trace --", &[&program]);
+    assert!(recorded.status.success(), "{}", stderr(&recorded));
+    assert!(
+        stderr(&recorded).contains("homing trace join family.trace family.*.trace -o"),
+        "{}",
+        stderr(&recorded)
+    );
+    let names = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().path();
+    let children: Vec<_> = std::fs::read_dir(lab.path("")).unwrap().map(names).collect();
+    let is_child = |path: &&std::path::PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        name.starts_with("family.") && name != "family.trace"
+    };
+    let mut traces: Vec<&Path> = children.iter().filter(is_child).map(std::path::PathBuf::as_path).collect();
+    assert_eq!(traces.len(), 2, "{children:?}");
+    let root = lab.path("family.trace");
+    traces.insert(0, &root);
+    let joined = run("trace join --json -o all.trace", &traces);
+    let told = of(&joined);
+    assert_eq!(
+        [&told["processes"], &told["forked"], &told["shared"]],
+        [3, 2, 1].map(Value::from).each_ref(),
+        "{told}"
+    );
+    let by_hand = run("why --json --machine small.toml all.trace", &[]);
+    is_of_all(&of(&by_hand));
+    let avoidable = |report: &Value| report["areas"][0]["avoidable_percent"].as_f64().unwrap();
+    assert!(avoidable(&of(&by_hand)) > 90.0, "{}", of(&by_hand));
 }
 
 /// Two threads read a mapped file, each a half.

@@ -3,12 +3,14 @@
 mod export;
 mod import;
 mod info;
+mod join;
 mod merge;
 mod parquet;
 mod perturb;
 mod recover;
 pub mod refine;
 
+pub use join::join;
 pub use merge::merge_file;
 
 use crate::exit::Result;
@@ -29,6 +31,8 @@ commands! {
     Export(export::Args) => export::run;
     /// Make a trace of what another tool recorded
     Import(import::Args) => import::run;
+    /// Make one trace of processes that share memory: a server and its workers, ranks on one machine
+    Join(join::Args) => join::run;
     /// Make another interleaving of the same execution, by virtual time and synchronisation
     Merge(merge::Args) => merge::run;
     /// Shake the interleaving as Bolosky & Scott do, to see how much it matters
