@@ -4,10 +4,11 @@
    whole pages inside of the block get a memory policy by mbind(2). It is taken away before the block is freed, so that
    other data that reuse the addresses have none. The allocator stays as it is. docs/place.md.
 
-   It does nothing without HOMING_PLACE in the environment. It takes no lock and allocates nothing, so it may be used
-   wherever the functions before which it stands may be; a child after fork goes on as its parent. What the kernel
-   refuses is counted and left at that. What happened is counted in a file that homing reads, also if the program is
-   killed. Programs with more rights than their user get no such library, since ld.so ignores it. */
+   It does nothing without HOMING_PLACE in the environment. It takes no lock and allocates nothing, nor does the
+   unwinder with glibc 2.35 and newer, so it may be used wherever the functions before which it stands may be; a child
+   after fork goes on as its parent. What the kernel refuses is counted and left at that. What happened is counted in a
+   file that homing reads, also if the program is killed. Programs with more rights than their user
+   get no such library, since ld.so ignores it. */
 
 #define _GNU_SOURCE
 #include "place.h"
@@ -111,7 +112,7 @@ static int remember(uintptr_t address, uintptr_t from, uintptr_t to, unsigned na
 	return 0;
 }
 
-/* Takes the policy of a block away, as long as its owner has it still. True, with what was remembered, if it had one. */
+/* Takes the policy of a block away while its owner has it still. True, with what was remembered, if it had one. */
 static int unplace(void *memory, struct block *was)
 {
 	uintptr_t address = (uintptr_t)memory;
@@ -138,7 +139,7 @@ static void place_pages(uintptr_t address, uintptr_t from, uintptr_t to, unsigne
 	int before = errno;
 	if (from >= to)
 		count(&counts->name[name].small, 1);
-	else if (address && !remember(address, from, to, name))
+	else if (!has_room(name) || (address && !remember(address, from, to, name)))
 		count(&counts->name[name].untracked, 1);
 	else {
 		count(&counts->name[name].blocks, 1);
@@ -345,8 +346,10 @@ static void *replaced(void *old, void *memory, size_t bytes, const struct block 
 {
 	if (!memory) {
 		/* The old block is as it was; of 0 bytes it was freed. */
-		if (had && on && bytes > 0)
-			place_pages((uintptr_t)old, was->from, was->to, was->name);
+		int before = errno;
+		if (had && on && bytes > 0 && remember((uintptr_t)old, was->from, was->to, was->name))
+			(void)(has_room(was->name) && lay(was->from, was->to, was->name));
+		errno = before;
 		return NULL;
 	}
 	int name = on && !inside && bytes >= plan.least ? name_of_stack() : -1;

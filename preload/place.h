@@ -83,13 +83,14 @@ static inline void count(_Atomic uint64_t *what, uint64_t more)
 	atomic_fetch_add_explicit(what, more, memory_order_relaxed);
 }
 
+/* Whether there is room for the mappings of one more block of a name; if so, it is taken. */
+int has_room(unsigned number);
 /* Gives whole pages the placement of a name; false if the kernel refuses some of it, which is counted. */
 int lay(uintptr_t from, uintptr_t to, unsigned number);
 /* Takes it away: the policy of the thread that touches a page decides again. */
 void lay_by_default(uintptr_t from, uintptr_t to, unsigned number);
 
-/* Reads the plan that HOMING_PLACE names. `map`: `mmap(2)`. True if there is one, which this
-   process may carry out. */
+/* Reads the plan that HOMING_PLACE names. `map`: `mmap(2)`. True if there is one, which this process may carry out. */
 int read_plan(const char *directory, void *(*map)(void *, size_t, int, int, int, off_t));
 
 #endif

@@ -3,13 +3,56 @@
 #define _GNU_SOURCE
 #include "place.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/mempolicy.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Each part of a block with weights is a mapping of its own, of which a process has 65530. */
+/* Each part of a block with weights is a mapping of its own, ... */
 enum { MOST_PARTS = 64 };
+/* ... of which a process has 65530: all that is placed gets this many, and what lies between needs as many. */
+enum { MOST_MAPPINGS = 16384 };
+
+/* All are counted anew each time that so many blocks had no room: what `munmap` takes away goes without a word. */
+enum { RECOUNT = 1024 };
+
+/* Mappings of what is placed, and blocks that had no room. */
+static _Atomic long parts, refused;
+
+static long parts_of(const struct name *name)
+{
+	return name->how == WEIGHTED ? MOST_PARTS : name->how == BLOCKS ? name->count : 1;
+}
+
+/* Mappings of this process; 0 if the kernel does not say. */
+static long mappings(void)
+{
+	char part[4096];
+	long lines = 0;
+	ssize_t length;
+	int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	if (file < 0)
+		return 0;
+	while ((length = read(file, part, sizeof part)) > 0)
+		for (ssize_t at = 0; at < length; at++)
+			lines += part[at] == '\n';
+	close(file);
+	return lines;
+}
+
+int has_room(unsigned number)
+{
+	long more = parts_of(&plan.name[number]);
+	if (atomic_fetch_add(&parts, more) + more <= MOST_MAPPINGS)
+		return 1;
+	if (refused++ % RECOUNT == 0)
+		parts = mappings() + more;
+	if (parts <= MOST_MAPPINGS)
+		return 1;
+	parts -= more;
+	return 0;
+}
 
 /* Whether a page of the range is in memory already, so that it has to move. That is dear, even if there is none. */
 static int is_touched(uintptr_t from, uintptr_t to)
@@ -96,5 +139,6 @@ int lay(uintptr_t from, uintptr_t to, unsigned number)
 
 void lay_by_default(uintptr_t from, uintptr_t to, unsigned number)
 {
+	parts -= parts_of(&plan.name[number]);
 	bind_to(from, to, MPOL_DEFAULT, NULL, 0, number);
 }
