@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_library_is_told_the_plan_in_lines() {
+    fn a_plan_is_text_with_a_thing_a_line() {
         let names = [
             (Placement::Interleave(vec![0, 2]), 1),
             (Placement::Weighted(vec![(0, 3), (2, 1)]), 2),
