@@ -96,8 +96,15 @@ impl Code {
             found.extend(of.map(|(start, end, _)| (*start, *end)));
         }
         let rows =
-            self.debug.iter().filter_map(|debug| debug.find_location_range(0, u64::MAX).ok()).flatten();
-        for (start, bytes, _) in rows.filter(|(_, bytes, _)| *bytes > 0) {
+            || self.debug.iter().filter_map(|debug| debug.find_location_range(0, u64::MAX).ok()).flatten();
+        // Frames take long to look up, and most files have no line of the source file at all.
+        if let Some((file, _)) = place {
+            let is_of = |path: &str| path.rsplit('/').next() == Some(file);
+            if !rows().any(|(_, _, place)| place.file.is_some_and(is_of)) {
+                return found;
+            }
+        }
+        for (start, bytes, _) in rows().filter(|(_, bytes, _)| *bytes > 0) {
             self.within((start, start + bytes), &|at| self.has_frame(at, function, place), &mut found);
         }
         found.sort_unstable();
