@@ -130,6 +130,7 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("compare", "csv", TABLE_OR_STDOUT),
     ("replay", "log", Reads),
     ("bench", "machine_out", TEXT),
+    ("why", "plan", TEXT),
     ("*", "place", ReadsIf(place::file::named)),
     ("*", "hwloc", Reads),
     ("*", "trace", Reads),
