@@ -49,6 +49,7 @@ pub fn text(report: &WhyReport) -> (String, usize) {
          #   homing run --place FILE -- PROGRAM\n",
         visible::name(&report.sentence)
     );
+    let source = if report.sampled.is_some() { "estimated from samples" } else { "modelled" };
     let mut count = 0;
     for area in &report.areas {
         let Some(remedy) = &area.remedy else { continue };
@@ -65,7 +66,7 @@ pub fn text(report: &WhyReport) -> (String, usize) {
                     _ => "",
                 };
                 let pages = things(area.pages, "page");
-                text += &file::text(&format!("{pages}: {saves} (modelled){how}"), &entry);
+                text += &file::text(&format!("{pages}: {saves} ({source}){how}"), &entry);
             }
             None => {
                 let to_do = in_words(remedy.remedy, |node| report.machine.node_id(node.into()));

@@ -39,19 +39,17 @@ pub fn look_up(entries: &[Entry], program: &Path, command: &[OsString]) -> Resul
     Ok(found)
 }
 
-/// The programs among the words of the command, each with its libraries.
+/// The program, the libraries that its dynamic linker lists, and other programs among the words of the command. Nothing
+/// of those is executed to ask for their libraries: they may be no more than input.
 fn files(program: &Path, command: &[OsString]) -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let text: Vec<_> = command[1..].iter().map(|word| word.to_string_lossy()).collect();
     let words = text.iter().flat_map(|word| word.split_whitespace());
     let others = words.filter_map(|word| program::find(OsStr::new(word), &path).ok());
     let mut files: Vec<PathBuf> = Vec::new();
-    for program in std::iter::once(program.to_owned()).chain(others) {
-        let loaded = program::libraries(&program);
-        for file in std::iter::once(program).chain(loaded) {
-            if !files.contains(&file) {
-                files.push(file);
-            }
+    for file in std::iter::once(program.to_owned()).chain(program::libraries(program)).chain(others) {
+        if !files.contains(&file) {
+            files.push(file);
         }
     }
     files

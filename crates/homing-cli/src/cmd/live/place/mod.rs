@@ -1,6 +1,6 @@
 //! `homing run --place`: some data of a program get a memory policy by name, and no engine runs. Names are looked up
-//! before the start (`lookup.rs`); a library inside of the program places the data; what it counted is printed at the end
-//! (`summary.rs`). `homing try --place` runs the same placement in turns with the program as it is.
+//! before the start (`lookup.rs`). A library inside of the program places the data, and what it counted is printed at
+//! the end (`summary.rs`). `homing try --place` runs the same placement in turns with the program as it is.
 
 pub mod file;
 mod lookup;
