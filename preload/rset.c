@@ -7,6 +7,7 @@
    than their user get no such library, since ld.so ignores it. */
 
 #define _GNU_SOURCE
+#include "confined.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -152,20 +153,6 @@ static int read_set(const char *text)
 	for (unsigned at = 0; at < set.node_count; at++)
 		set.nodes.words[set.node[at] / WORD] |= 1UL << set.node[at] % WORD;
 	return *text == '\0';
-}
-
-/* The number of filters of system calls that this thread has; of a kernel before 5.9, its mode of seccomp. */
-static unsigned long filters(void)
-{
-	char status[8192];
-	int file = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
-	ssize_t length = file < 0 ? 0 : read(file, status, sizeof status - 1);
-	if (file >= 0)
-		close(file);
-	status[length > 0 ? length : 0] = '\0';
-	const char *at = strstr(status, "\nSeccomp_filters:");
-	at = at ? at : strstr(status, "\nSeccomp:");
-	return at ? strtoul(strchr(at, ':') + 1, NULL, 10) : 0;
 }
 
 __attribute__((constructor)) static void begin(void)

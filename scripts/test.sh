@@ -49,6 +49,7 @@ part runtime 300 tests/runtime.sh
 part safety 150 tests/safety.sh
 part protect 80 tests/protect.sh
 part rset 40 tests/rset.sh
+part place 40 tests/place.sh
 part sched 90 tests/sched.sh
 part slurm 60 tests/slurm.sh
 part unit 20 tests/unit.sh

@@ -5,10 +5,11 @@ use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache};
 use std::ffi::OsStr;
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus, Stdio};
 
 /// A name that no program can be started by.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +70,41 @@ pub fn find(name: &OsStr, path: &OsStr) -> Result<PathBuf, ProgramError> {
 /// False where that cannot be told, and for scripts.
 pub fn is_static(file: &Path) -> bool {
     has_interpreter(file) == Some(false)
+}
+
+/// Whether a program gets more rights than who starts it (set-user-ID, set-group-ID, file capabilities): the dynamic
+/// linker preloads nothing into it.
+pub fn is_privileged(file: &Path) -> bool {
+    const SET_ID: u32 = 0o6000;
+    let capabilities = rustix::fs::getxattr(file, "security.capability", &mut []);
+    file.metadata().is_ok_and(|facts| facts.permissions().mode() & SET_ID != 0)
+        || capabilities.is_ok_and(|bytes| bytes > 0)
+}
+
+/// The libraries that the dynamic linker would load into a program, in its order; none where it cannot tell. The
+/// program does not run.
+pub fn libraries(file: &Path) -> Vec<PathBuf> {
+    let Some(linker) = interpreter(file) else { return Vec::new() };
+    // Both glibc's and musl's list, and load nothing else, when they are called like this.
+    let Ok(output) = Command::new(linker).arg("--list").arg(file).stdin(Stdio::null()).output() else {
+        return Vec::new();
+    };
+    let path = |line: &str| {
+        let found = line.split_once(" => ").map_or(line, |(_, path)| path).trim();
+        let (path, _) = found.rsplit_once(" (0x")?;
+        path.starts_with('/').then(|| PathBuf::from(path))
+    };
+    String::from_utf8_lossy(&output.stdout).lines().filter_map(path).collect()
+}
+
+/// The dynamic linker that an ELF file names.
+fn interpreter(file: &Path) -> Option<PathBuf> {
+    let data = ReadCache::new(File::open(file).ok()?);
+    let header = FileHeader64::<Endianness>::parse(&data).ok()?;
+    let endian = header.endian().ok()?;
+    let segments = header.program_headers(endian, &data).ok()?;
+    let path = segments.iter().find_map(|segment| segment.interpreter(endian, &data).ok().flatten())?;
+    Some(PathBuf::from(OsStr::from_bytes(path)))
 }
 
 fn has_interpreter(file: &Path) -> Option<bool> {
@@ -172,5 +208,21 @@ mod tests {
         let me = std::env::current_exe().unwrap();
         assert!(needs(&me, &["libc.so"]) && !needs(&me, &["libabsent.so"]));
         assert!(!needs(Path::new("/proc/self/maps"), &["libc.so"]), "no program");
+        let loaded = libraries(&me);
+        assert!(loaded.iter().any(|path| path.to_string_lossy().contains("/libc.so")), "{loaded:?}");
+        assert!(
+            loaded.iter().all(|path| path.is_file()) && libraries(Path::new("/proc/self/maps")).is_empty()
+        );
+    }
+
+    #[test]
+    fn programs_with_more_rights_are_known() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("it");
+        std::fs::write(&file, "x").unwrap();
+        for (mode, privileged) in [(0o755, false), (0o4755, true), (0o2755, true)] {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(is_privileged(&file), privileged, "{mode:o}");
+        }
     }
 }

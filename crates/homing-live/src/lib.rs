@@ -24,6 +24,7 @@ pub mod mover;
 pub mod movers;
 pub mod observe;
 pub mod phases;
+pub mod place;
 pub mod refine;
 pub mod regions;
 pub mod rset;

@@ -79,6 +79,93 @@ impl Code {
         }
         found
     }
+
+    /// Whether lines are known.
+    pub(crate) fn has_lines(&self) -> bool {
+        let all =
+            |debug: &Loader| debug.find_location_range(0, u64::MAX).is_ok_and(|mut all| all.next().is_some());
+        self.debug.as_ref().is_some_and(all)
+    }
+
+    /// Address ranges whose code, or what it was inlined into, is of this function and at this line of a file with this
+    /// name; by address, none touches another. What is not given may be anything.
+    pub(crate) fn ranges(&self, function: Option<&str>, place: Option<(&str, u32)>) -> Vec<(u64, u64)> {
+        let mut found = Vec::new();
+        if let (Some(wanted), None) = (function, place) {
+            let of = self.functions.iter().filter(|(_, _, name)| is_function(name, wanted));
+            found.extend(of.map(|(start, end, _)| (*start, *end)));
+        }
+        let rows =
+            || self.debug.iter().filter_map(|debug| debug.find_location_range(0, u64::MAX).ok()).flatten();
+        // Frames take long to look up, and most files have no line of the source file at all.
+        if let Some((file, _)) = place {
+            let is_of = |path: &str| path.rsplit('/').next() == Some(file);
+            if !rows().any(|(_, _, place)| place.file.is_some_and(is_of)) {
+                return found;
+            }
+        }
+        for (start, bytes, _) in rows().filter(|(_, bytes, _)| *bytes > 0) {
+            self.within((start, start + bytes), &|at| self.has_frame(at, function, place), &mut found);
+        }
+        found.sort_unstable();
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for (start, end) in found {
+            match ranges.last_mut().filter(|last| start <= last.1) {
+                Some(last) => last.1 = last.1.max(end),
+                None => ranges.push((start, end)),
+            }
+        }
+        ranges
+    }
+
+    /// The part of a row of the line table for which something holds. Both ends are asked; where they differ, since a
+    /// function was inlined into a part of the row, each half is.
+    fn within(&self, (start, end): (u64, u64), holds: &dyn Fn(u64) -> bool, found: &mut Vec<(u64, u64)>) {
+        match (holds(start), holds(end - 1)) {
+            (true, true) => found.push((start, end)),
+            (false, false) => {}
+            (first, _) if end - start <= 2 => {
+                found.push(if first { (start, start + 1) } else { (end - 1, end) })
+            }
+            _ => {
+                let middle = start + (end - start) / 2;
+                self.within((start, middle), holds, found);
+                self.within((middle, end), holds, found);
+            }
+        }
+    }
+
+    /// Whether one of the frames at an address is of this function and at this line.
+    fn has_frame(&self, at: u64, function: Option<&str>, place: Option<(&str, u32)>) -> bool {
+        let Some(mut frames) = self.debug.as_ref().and_then(|debug| debug.find_frames(at).ok()) else {
+            return false;
+        };
+        while let Ok(Some(frame)) = frames.next() {
+            let is_there = place.is_none_or(|(wanted, number)| {
+                let found = frame.location.filter(|found| found.line == Some(number)).and_then(line);
+                found.is_some_and(|(file, _)| file == wanted)
+            });
+            let is_it = |wanted: &str| match &frame.function {
+                Some(name) => name.raw_name().is_ok_and(|name| is_function(&name, wanted)),
+                None => self.function(at).is_some_and(|name| name == wanted),
+            };
+            if is_there && function.is_none_or(is_it) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Whether a function is meant, by the name that the linker has, or as its language writes it, with its arguments or
+/// without.
+fn is_function(name: &str, wanted: &str) -> bool {
+    let is =
+        |name: &str| name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('('));
+    // Most names are others, which shows before they are demangled.
+    let bare = wanted.split(['(', '<']).next().unwrap_or_default();
+    let last = bare.rsplit([':', ' ']).next().unwrap_or_default();
+    is(name) || (name.contains(last) && demangled(name).is_some_and(|name| is(&name)))
 }
 
 /// File and line of code.

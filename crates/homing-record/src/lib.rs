@@ -20,6 +20,7 @@ mod recorders;
 mod recording;
 mod region;
 mod session;
+pub mod sites;
 mod stream;
 mod symbols;
 mod tsan;

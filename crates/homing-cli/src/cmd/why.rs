@@ -4,6 +4,7 @@ mod command;
 mod input;
 mod judged;
 mod perf_data;
+mod plan;
 mod process;
 mod shares;
 mod text;
@@ -89,6 +90,9 @@ pub struct Args {
     /// Write the same as Markdown to a file; - for standard output
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     markdown: Option<PathBuf>,
+    /// Also write those changes that `homing run --place` can make without the source, as a file for it
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
     /// Also write the diagnosis as one self-contained page, with the page map and four policies
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "cgroup"])]
     html: Option<PathBuf>,
@@ -201,6 +205,13 @@ fn trace(args: &Args, path: &Path, notes: Vec<String>) -> anyhow::Result<Report>
 /// Shows a report. Returns the exit code.
 fn judged(args: &Args, Report { report, code, of_recording }: Report) -> Result {
     show(args, &report, if args.verbose { usize::MAX } else { of_recording })?;
+    if let Some(path) = &args.plan {
+        let (text, count) = plan::text(&report);
+        files::write(path, Over::Texts, text)?;
+        if count == 0 {
+            errln!("homing: {}: nothing that this shows can be done by a placement by name", path.display());
+        }
+    }
     let saves = 100.0 * report.gain.high;
     match args.fail_above.filter(|most| code == Code::OK && saves > *most) {
         Some(most) => {

@@ -2,6 +2,7 @@
 //! them: no output is another output, or a file that the same command reads.
 
 use super::Over;
+use crate::cmd::live::place;
 use crate::exit::{self, Code};
 use clap::{Arg, ArgMatches};
 use homing_core::machine::Machine;
@@ -130,6 +131,8 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("compare", "csv", TABLE_OR_STDOUT),
     ("replay", "log", Reads),
     ("bench", "machine_out", TEXT),
+    ("why", "plan", TEXT),
+    ("*", "place", ReadsIf(place::file::named)),
     ("*", "hwloc", Reads),
     ("*", "trace", Reads),
     ("*", "traces", Reads),

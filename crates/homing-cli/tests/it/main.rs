@@ -26,6 +26,7 @@ mod output;
 mod page_golden;
 mod parts;
 mod perf_data;
+mod place;
 mod record_attach;
 mod record_both;
 mod record_clang;

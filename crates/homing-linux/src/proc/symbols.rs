@@ -85,6 +85,11 @@ impl Table {
         Ok(Table { segments: segments.collect(), symbols })
     }
 
+    /// The symbols, by address in the file's own terms; none lies within another.
+    pub fn symbols(&self) -> &[Symbol] {
+        &self.symbols
+    }
+
     /// The symbols where a process has the file: `maps` are its mappings, `name` the file's in them.
     pub fn at(&self, maps: &[Mapping], name: &str) -> Vec<Symbol> {
         let bias = maps.iter().filter(|mapping| mapping.name == name).find_map(|mapping| {

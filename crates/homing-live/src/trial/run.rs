@@ -141,6 +141,9 @@ impl Runner<'_> {
         let mut command = Command::new(&way.words[0]);
         let output = if self.reading.is_some() { Stdio::piped() } else { Stdio::null() };
         command.args(&way.words[1..]).stdin(Stdio::null()).stdout(output).stderr(Stdio::piped());
+        if let SetUp::Environment(variables) = &way.set_up {
+            command.envs(variables.iter().cloned());
+        }
         // Some programs look at the name that they are started by.
         command.arg0(&way.called);
         dying_with_us(&mut command);
@@ -174,7 +177,7 @@ pub(super) fn bind(set_up: &SetUp) -> io::Result<()> {
             policy::set_affinity(Tid(0), cpus)?;
             policy::set(PREFERRED, &[*node])
         }
-        SetUp::Nothing | SetUp::Tunable(..) | SetUp::SmallPages => Ok(()),
+        SetUp::Nothing | SetUp::Tunable(..) | SetUp::SmallPages | SetUp::Environment(_) => Ok(()),
     }
 }
 

@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 
 /// The program as it is.
 pub const AS_IT_IS: &str = "as it is";
+/// The program with some data placed by name.
+pub const PLACEMENT: &str = "placement";
 /// The other program.
 pub const AGAINST: &str = "against";
 
@@ -53,6 +55,8 @@ pub enum SetUp {
     Tunable(PathBuf, String),
     /// No transparent huge pages.
     SmallPages,
+    /// These variables in the program's environment.
+    Environment(Vec<(OsString, OsString)>),
 }
 
 /// A way that is not tried.
@@ -105,6 +109,8 @@ pub struct Asked<'a> {
     pub words: &'a [OsString],
     /// The other command: its program's file and its words.
     pub against: Option<(&'a Path, &'a [OsString])>,
+    /// A placement of some data by name: what to type for it, and the variables that the program is started with.
+    pub placed: Option<(String, &'a [(OsString, OsString)])>,
     /// Ways by name; all that can be, if there is none.
     pub only: &'a [String],
 }
@@ -190,6 +196,9 @@ pub fn ways(here: &Here, asked: &Asked<'_>) -> (Vec<Way>, Vec<LeftOut>) {
     let mut left_out = Vec::new();
     if wanted("again") {
         ways.push(asked.with("again", "PROGRAM", SetUp::Nothing));
+    }
+    if let Some((how, environment)) = &asked.placed {
+        ways.push(asked.with(PLACEMENT, how, SetUp::Environment(environment.to_vec())));
     }
     for kind in KINDS.iter().filter(|kind| asked.only.is_empty() || wanted(kind.name)) {
         let made = match kind.places && !here.has_places() {
@@ -366,7 +375,7 @@ mod tests {
     }
 
     fn with<'a>(words: &'a [OsString], only: &'a [String]) -> Asked<'a> {
-        Asked { program: Path::new("/bin/true"), words, against: None, only }
+        Asked { program: Path::new("/bin/true"), words, against: None, placed: None, only }
     }
 
     #[test]
@@ -440,6 +449,18 @@ mod tests {
                 left.map(|_| true)
             );
         }
+    }
+
+    #[test]
+    fn a_placement_is_the_program_with_an_environment() {
+        let (_sys, _other, here) = here(1, None, None);
+        let (words, only) = (words(), ["none".to_owned()]);
+        let variables = [("LD_PRELOAD".into(), "/lib/x.so".into())];
+        let placed = Some(("homing run --place x=blocks -- PROGRAM".to_owned(), &variables[..]));
+        let (ways, left_out) = ways(&here, &Asked { placed, ..with(&words, &only) });
+        assert_eq!((ways.len(), ways[1].name.as_str(), left_out.len()), (2, PLACEMENT, 0));
+        assert_eq!((&ways[1].words, &ways[1].called), (&ways[0].words, &ways[0].called));
+        assert_eq!(ways[1].set_up, SetUp::Environment(variables.to_vec()));
     }
 
     #[test]

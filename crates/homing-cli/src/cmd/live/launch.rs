@@ -1,6 +1,6 @@
 //! `homing run`: starts a program and brings its pages home while it runs.
 
-use super::{drive, interrupts, report, runtime, Plan, Settings};
+use super::{drive, interrupts, place, report, runtime, Plan, Settings};
 use crate::exit::{Code, Result};
 use anyhow::Context;
 use clap::ValueHint;
@@ -33,6 +33,10 @@ pub struct Args {
     /// Run the engine inside of the program, which needs no change: its OpenMP runtime says where its iterations end
     #[arg(long)]
     runtime: bool,
+    /// Place these data only, by the names that `homing why` prints, and run no engine: NAME=interleave,
+    /// NAME=interleave:0-1, NAME=node:0, NAME=weighted:0=3,1=1 or NAME=blocks; or a file of `homing why --plan`
+    #[arg(long, value_name = "NAME=PLACEMENT", conflicts_with = "runtime")]
+    place: Vec<String>,
     /// The program and its arguments: everything from the first word on that is no option
     #[arg(trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments, required = true,
           value_name = "COMMAND")]
@@ -41,6 +45,9 @@ pub struct Args {
 
 /// Runs.
 pub fn run(args: Args) -> Result {
+    if !args.place.is_empty() {
+        return place::run(&args.settings, &args.place, &args.command);
+    }
     // That source works inside of a program only.
     let protects = args.settings.config()?.source == "protect";
     if args.runtime || protects {

@@ -5,6 +5,7 @@ pub mod attach;
 pub mod evacuate;
 mod hot;
 pub mod launch;
+pub mod place;
 pub mod runtime;
 mod settings;
 pub mod show;

@@ -178,6 +178,19 @@ impl Settings {
         }
     }
 
+    /// The name of an option that is for the engine, if one was given.
+    pub fn of_engine(&self) -> Option<String> {
+        let others = [
+            ("config", self.config.is_some()),
+            ("journal", self.journal.is_some()),
+            ("tee", self.tee.is_some()),
+            ("machine", self.machine != "host"),
+        ];
+        let setting = self.given.0.first().map(|(setting, _)| setting.name);
+        let other = others.iter().find(|(_, given)| *given).map(|(name, _)| *name);
+        setting.or(other).map(|name| format!("--{name}"))
+    }
+
     /// The file, if there is one, with the options over it, as a file.
     pub fn to_toml(&self) -> anyhow::Result<String> {
         let mut table = match &self.config {

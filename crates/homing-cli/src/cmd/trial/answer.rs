@@ -20,6 +20,8 @@ pub struct Answer<'a> {
     pub here: &'a Here,
     pub ways: Vec<Way>,
     pub left_out: Vec<LeftOut>,
+    /// What was placed in all runs of the placement together, a line for each name.
+    pub placed: Vec<String>,
     pub measured: Measured,
     pub measure: Measure,
     pub budget: Option<Duration>,
@@ -195,6 +197,12 @@ impl Answer<'_> {
         for way in &self.ways {
             let _ = writeln!(text, "  {}: {}", way.name, way.how);
         }
+        if !self.placed.is_empty() {
+            let _ = writeln!(text, "Placed, in all runs of the placement together:");
+        }
+        for line in &self.placed {
+            let _ = writeln!(text, "  {line}");
+        }
         if !self.left_out.is_empty() {
             let _ = writeln!(text, "Left out:");
         }
@@ -326,6 +334,7 @@ impl Answer<'_> {
             "seconds": self.measured.took.as_secs_f64(),
             "ways": ways.collect::<Vec<_>>(),
             "left_out": left_out.collect::<Vec<_>>(),
+            "placed": self.placed,
         })
     }
 }

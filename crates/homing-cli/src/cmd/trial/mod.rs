@@ -4,6 +4,7 @@
 mod answer;
 mod reading;
 
+use super::live::place::{quoted, Placing};
 use super::live::{duration, interrupts, one_node};
 use crate::exit::{self, Code, Result};
 use crate::files::Over;
@@ -45,6 +46,9 @@ pub struct Args {
     /// Another program to compare with, which gets the same arguments; or a whole command, its words split at blanks
     #[arg(long, value_name = "COMMAND")]
     against: Option<String>,
+    /// Compare with a placement of these data, as `homing run --place`; other ways only if --ways names them
+    #[arg(long, value_name = "NAME=PLACEMENT")]
+    place: Vec<String>,
     /// Try these ways only: `again` is as it is once more, `none` leaves --against alone [default: all that
     /// this machine can carry out, but `again`]
     #[arg(long, value_name = "WAY,...", value_delimiter = ',', value_parser = PossibleValuesParser::new(ways::NAMES))]
@@ -103,11 +107,22 @@ pub fn run(args: Args) -> Result {
     let against = args.against.as_deref().map(|text| other(text, &args.command, &path)).transpose()?;
     let host = Host::read(Path::new("/sys")).map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))?;
     let here = Here::of(host, &Proc::default(), Places::default(), std::env::current_exe()?)?;
+    let placing = match args.place.is_empty() {
+        true => None,
+        false => Some(Placing::new(&args.place, &program, &args.command)?),
+    };
+    let how = || {
+        let options: Vec<String> =
+            args.place.iter().map(|place| format!("--place {}", quoted(place))).collect();
+        format!("homing run {} -- PROGRAM", options.join(" "))
+    };
+    let none = ["none".to_owned()];
     let asked = Asked {
         program: &program,
         words: &args.command,
         against: against.as_ref().map(|(program, words)| (program.as_path(), words.as_slice())),
-        only: &args.ways,
+        placed: placing.as_ref().map(|placing| (how(), &placing.environment[..])),
+        only: if placing.is_some() && args.ways.is_empty() { &none } else { &args.ways },
     };
     let (ways, left_out) = ways::ways(&here, &asked);
     let command: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
@@ -136,7 +151,9 @@ pub fn run(args: Args) -> Result {
     let budget = args.budget.or(args.rounds.is_none().then_some(BUDGET));
     let measured = drive(&ways, args.design(ways.len()), budget, &runner, &looks_on)?;
     looks_on.bar.finish_and_clear();
-    let answer = Answer { args: &args, command, here: &here, ways, left_out, measured, measure, budget };
+    let placed = placing.map_or(Vec::new(), |placing| placing.lines());
+    let answer =
+        Answer { args: &args, command, here: &here, ways, left_out, placed, measured, measure, budget };
     print(&answer, &args)
 }
 

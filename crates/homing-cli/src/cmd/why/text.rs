@@ -1,5 +1,6 @@
 //! The diagnosis for people: the verdict, the areas that cause it, what to do, and what that rests on.
 
+use super::plan;
 use super::shares::By;
 use crate::tables::{fitted, things, wrapped};
 use homing_core::report::advice::{in_words, Form, Snippet};
@@ -156,6 +157,8 @@ impl<'a> Page<'a> {
                 in_words(remedy, |node| self.id(node.into()))
             ));
             lines.extend(areas.iter().take(1).filter_map(|area| worst_line(area)));
+            let command = plan::command(&areas, |node| self.id(node.into()));
+            lines.extend(command.map(|command| format!("    without a change of the source: {command}")));
         }
         if report.areas.iter().any(|area| area.remedy.is_some()) {
             lines.push("Without a change of the source, for all pages alike:".to_owned());
