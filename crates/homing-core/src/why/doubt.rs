@@ -97,7 +97,9 @@ impl Doubt {
                 "Record what comes later: homing why --from FUNCTION -- PROGRAM, or a larger --budget"
             }
             Doubt::Few { .. } => "Record a longer run: homing why -- PROGRAM",
-            Doubt::SharedMemory { .. } => "Record the processes together: homing why -- PROGRAM; or judge them while they run: homing why --pid N",
+            Doubt::SharedMemory { .. } => {
+                "Record the processes together: homing why -- PROGRAM; or judge them while they run: homing why --pid N"
+            }
             Doubt::PageCache { .. } => {
                 "See where its pages are while the program runs: homing top, or homing why --pid N"
             }

@@ -1,5 +1,5 @@
-//! Which of a command's processes are judged: the one that does most, since a shell or `timeout` that starts the program
-//! is not what is meant, with those that share memory with it.
+//! Which of a command's processes are judged: the one that does most, since a shell or `timeout` that starts the
+//! program is not what is meant, with those that share memory with it.
 
 use crate::cmd::trace::join;
 use crate::files;
