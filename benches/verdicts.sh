@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # How often `homing why` is right: records and judges the programs of benches/verdicts/programs.toml, compares each
-# verdict with what is known of the program, and prints a table in Markdown. Some 30 minutes on two cores. Needs
-# `make build` and, for all rows, the compilers and programs that the list names; what is missing is in the table as "not
-# installed".
+# verdict with what is known of the program, and prints a table in Markdown. Some 40 minutes on two cores. Needs
+# `make build` and, for all rows, the compilers and programs that the list names; a row says what is not installed.
+# A recording ends after 45 s or 150 M references unless the list says more, where `homing why` takes 60 s or 1000 M.
 #
 #   benches/verdicts.sh                   all programs
 #   benches/verdicts.sh NAME...           these alone

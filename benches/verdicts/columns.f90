@@ -1,5 +1,6 @@
-! Fortran, OpenMP: a matrix of 96 MiB that is relaxed row by row. Planted: 64 rows at a time go to each thread in turn, so
-! that four threads have 512 bytes each of every 2 KiB of a column (-DFIXED: each thread has a block of columns).
+! Fortran, OpenMP: a matrix of 96 MiB that is relaxed row by row. Planted: 64 rows at a time go to each thread in
+! turn, so that four threads have 512 bytes each of every 2 KiB of a column (-DFIXED: each thread has a block of
+! columns).
 program columns
   use omp_lib
   implicit none

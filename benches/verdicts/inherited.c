@@ -1,5 +1,6 @@
-// C, fork: four processes read random places of a table of 96 MiB that their parent has filled before it forked. Planted:
-// pages of the parent are shared with its children until one of them writes (-DFIXED: each process fills a copy).
+// C, fork: four processes read random places of a table of 96 MiB that their parent has filled before it forked.
+// Planted: pages of the parent are shared with its children until one of them writes (-DFIXED: each process fills a
+// copy).
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
-// C, POSIX threads: `mapped fill FILE` makes a file of 96 MiB; `mapped FILE` maps it, and each of four threads works on its
-// part in place. Planted: the pages of a file that is in memory already (page cache, /dev/shm) are where the process is
-// that filled it, which was one thread.
+// C, POSIX threads: `mapped fill FILE` makes a file of 96 MiB; `mapped FILE` maps it, and each of four threads works
+// on its part in place. Planted: the pages of a file that is in memory already (page cache, /dev/shm) are where the
+// process is that filled it, which was one thread. -DREAD=0: the threads only write.
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -8,6 +8,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#ifndef READ
+#define READ 1
+#endif
 enum { THREADS = 4, STEP = 8, ROUNDS = 12 };
 static const long length = 96l << 17;
 static double *data;
@@ -17,7 +20,7 @@ static void *work(void *number)
    long me = (long)number, from = me * length / THREADS, to = (me + 1) * length / THREADS;
    for (int round = 0; round < ROUNDS; round++)
       for (long i = from; i < to; i += STEP)
-         data[i] = data[i] * 0.5 + round;
+         data[i] = (READ ? data[i] * 0.5 : 0) + round;
    return NULL;
 }
 

@@ -1,5 +1,5 @@
-! Fortran, OpenMP: heat on a plate, two arrays of 48 MiB, bands of columns. Planted: one thread fills the arrays (-DFIXED:
-! the threads that use them).
+! Fortran, OpenMP: heat on a plate, two arrays of 48 MiB, bands of columns. Planted: one thread fills the arrays
+! (-DFIXED: the threads that use them).
 program plate
   implicit none
   integer, parameter :: n = 2508, steps = 5

@@ -1,5 +1,6 @@
 // C, POSIX threads: each thread works on its slice of one array of 96 MiB. Planted: the main thread fills the array
-// (-DFIXED: each thread fills its slice; the main thread only allocates).
+// (-DFIXED: each thread fills its slice; the main thread only allocates). -DLATE: the main thread has computed for
+// long before.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,11 @@ static void *work(void *number)
 int main(void)
 {
    pthread_t threads[THREADS];
+#ifdef LATE
+   static volatile long counter;
+   for (long i = 0; i < 40000000; i++)
+      counter += i;
+#endif
    data = malloc((size_t)length * sizeof *data);
 #ifndef FIXED
    fill(0, length);

@@ -1,5 +1,5 @@
-// C++, std::thread: each thread adds up a vector of 24 MiB that it makes itself. Planted: its count, sum and largest lie
-// in one line with those of other threads (-DFIXED: on lines of their own).
+// C++, std::thread: each thread adds up a vector of 24 MiB that it makes itself. Planted: its count, sum and largest
+// lie in one line with those of other threads (-DFIXED: on lines of their own).
 #include <cstdio>
 #include <thread>
 #include <vector>

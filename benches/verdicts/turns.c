@@ -1,5 +1,5 @@
-// C, OpenMP: four phases, in each of which a thread works on the next quarter of 96 MiB. Planted: every quarter has each
-// thread as its user for a quarter of the run (-DFIXED: each thread stays with its quarter).
+// C, OpenMP: four phases, in each of which a thread works on the next quarter of 96 MiB. Planted: every quarter has
+// each thread as its user for a quarter of the run (-DFIXED: each thread stays with its quarter).
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 OUT, SCRATCH = Path(os.environ["OUT"]), Path(os.environ["SCRATCH"])
 # Seconds after which a program is given up. `homing why` itself ends what it records after the budget.
 PATIENCE = 420
-BUDGET = "60s,400M"
+BUDGET = "45s,150M"
 ALL_CLEAR = "not-numa"
 
 
@@ -95,8 +95,11 @@ def judge(program):
             finish(client)
     if status not in (0, 5):
         return f"`homing why` ends with {status}", time.monotonic() - begin
+    why = json.loads((SCRATCH / "why.json").read_text())
+    if failed := [note for note in why["notes"] if note.startswith("the program ended with status")]:
+        return failed[0], time.monotonic() - begin
     shutil.copy(SCRATCH / "why.json", json_file)
-    return json.loads(json_file.read_text()), time.monotonic() - begin
+    return why, time.monotonic() - begin
 
 
 def row(program, why):
@@ -109,7 +112,7 @@ def row(program, why):
     said = words(verdict)
     if verdict == "not-known":
         said += f" ({why['doubt']['reason']})"
-    percents = f"{gain[0]} %" if gain[0] == gain[1] else f"{gain[0]} to {gain[1]} %"
+    percents = "" if verdict == "not-known" else f"{gain[0]} %" if gain[0] == gain[1] else f"{gain[0]} to {gain[1]} %"
     if not known:
         mark = "no truth: not known" if verdict == "not-known" else "no truth: decided"
     elif verdict == "not-known":
@@ -146,8 +149,9 @@ def main():
     count = {mark: ran.count(mark) for mark in set(ran)}
     print(f"\n{len(ran)} of {len(chosen)} programs were judged in {(time.monotonic() - begin) / 60:.0f} minutes: "
           f"{count.get('right', 0)} right, {sum(mark.startswith('wrong') for mark in ran)} wrong "
-          f"({count.get('wrong: nothing to do', 0)} of them a wrong \"not NUMA\"), {count.get('not known', 0)} not known, "
-          f"{sum(mark.startswith('no truth') for mark in ran)} of which the truth is not known. "
+          f"({count.get('wrong: nothing to do', 0)} of them a wrong \"not NUMA\"), "
+          f"{count.get('not known', 0)} not known, "
+          f"{sum(mark.startswith('no truth') for mark in ran)} whose truth is not known. "
           f"Decided: {decided} of {len(ran)} ({100 * decided / max(len(ran), 1):.0f} %).")
 
 

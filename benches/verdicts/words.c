@@ -1,5 +1,5 @@
-// C, POSIX threads: a file of 96 MiB is read, then each thread counts the words of its part, four times. Planted: the main
-// thread reads the file (-DFIXED: each thread reads its part).
+// C, POSIX threads: a file of 96 MiB is read, then each thread counts the words of its part, four times. Planted: the
+// main thread reads the file (-DFIXED: each thread reads its part).
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>

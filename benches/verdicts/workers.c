@@ -1,5 +1,5 @@
-// C, fork: four processes, each of which works on 24 MiB. Planted: the parent fills a shared mapping of 96 MiB before it
-// forks (-DFIXED: each worker fills its quarter; -DPRIVATE: each worker has memory of its own).
+// C, fork: four processes, each of which works on 24 MiB. Planted: the parent fills a shared mapping of 96 MiB before
+// it forks (-DFIXED: each worker fills its quarter; -DPRIVATE: each worker has memory of its own).
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
