@@ -100,11 +100,12 @@ impl fmt::Display for Placement {
 }
 
 impl Placement {
-    /// The same with nodes that are there. `memories`: nodes whose memory this process may use.
+    /// The same with nodes that are there. `memories`: nodes whose memory this process may use. `spread`: those that
+    /// `interleave` alone means.
     ///
     /// # Errors
     /// Names a node that is not among them, and those that are.
-    pub fn on(&self, memories: &[u32]) -> Result<Placement, String> {
+    pub fn on(&self, memories: &[u32], spread: &[u32]) -> Result<Placement, String> {
         let named: Vec<u32> = match self {
             Placement::Interleave(nodes) => nodes.clone(),
             Placement::Node(node) => vec![*node],
@@ -119,7 +120,7 @@ impl Placement {
             ));
         }
         Ok(match self {
-            Placement::Interleave(nodes) if nodes.is_empty() => Placement::Interleave(memories.to_vec()),
+            Placement::Interleave(nodes) if nodes.is_empty() => Placement::Interleave(spread.to_vec()),
             same => same.clone(),
         })
     }
@@ -219,8 +220,9 @@ mod tests {
 
     #[test]
     fn nodes_that_are_not_there_are_named_with_those_that_are() {
-        let on = |text: &str| text.parse::<Placement>().unwrap().on(&[0, 2, 3]);
-        assert_eq!(on("interleave"), Ok(Placement::Interleave(vec![0, 2, 3])));
+        let on = |text: &str| text.parse::<Placement>().unwrap().on(&[0, 2, 3], &[0, 2]);
+        assert_eq!(on("interleave"), Ok(Placement::Interleave(vec![0, 2])));
+        assert_eq!(on("interleave:0,2-3"), Ok(Placement::Interleave(vec![0, 2, 3])));
         assert_eq!(on("interleave:2"), Ok(Placement::Interleave(vec![2])));
         assert_eq!(on("blocks"), Ok(Placement::Blocks));
         for wrong in ["node:1", "interleave:0-3", "weighted:0=1,1=1"] {

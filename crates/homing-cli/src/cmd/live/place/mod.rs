@@ -42,18 +42,21 @@ impl Placing {
             Host::read(Path::new("/sys")).map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))?;
         let global = rset::global(&host, &Proc::default())?;
         let memories: Vec<u32> = global.all().memories.iter().map(|node| u32::from(node.0)).collect();
+        // Memory without CPUs (CXL, a GPU's) is slower: it takes part where it is named.
+        let has_cpus = |id: &u32| host.node(*id).is_some_and(|node| !host.cpus_of(node).is_empty());
+        let spread: Vec<u32> = memories.iter().copied().filter(has_cpus).collect();
         if entries.len() > MOST_NAMES {
             let message = format!("--place: {} names: expected at most {MOST_NAMES}", entries.len());
             return Err(exit::error(Code::USAGE, message));
         }
         let usage = |message: String| exit::error(Code::USAGE, format!("--place: {message}"));
         let placements: std::result::Result<Vec<_>, _> =
-            entries.iter().map(|entry| entry.placement.on(&memories)).collect();
+            entries.iter().map(|entry| entry.placement.on(&memories, &spread)).collect();
         let placements = placements.map_err(usage)?;
         let found = lookup::look_up(&entries, program, command).map_err(usage)?;
         let names: Vec<_> = placements.into_iter().zip(found.frames).collect();
         let folder = TemporaryFolder::new("homing-place-").context("no directory for the plan")?;
-        std::fs::write(folder.path().join(PLAN), words(&names, &found.code, &memories))?;
+        std::fs::write(folder.path().join(PLAN), words(&names, &found.code, &spread))?;
         std::fs::write(folder.path().join(COUNTS), vec![0; COUNTS_BYTES])?;
         let environment = environment(&library, folder.path())?;
         Ok(Placing { entries, environment, folder })
