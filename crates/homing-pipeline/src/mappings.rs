@@ -9,15 +9,24 @@ use std::ops::Range;
 const MAP_SHARED: u16 = 0x01;
 const MAP_ANONYMOUS: u16 = 0x20;
 /// Files in memory: nobody but the programs that share them has placed their pages.
-const IN_MEMORY: [&str; 4] = ["/dev/shm/", "/dev/zero", "/memfd:", "/SYSV"];
+const IN_MEMORY: [&str; 4] = [SHM, "/dev/zero", "/memfd:", "/SYSV"];
+/// Those of them that are opened by name.
+const SHM: &str = "/dev/shm/";
 
 /// Whose memory a page is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
-    /// Other processes may have it, too.
+    /// Processes that this one makes, or that made it, may have it, too.
     Shared,
-    /// The page cache has it.
-    File(NameId),
+    /// Any process may have it, by its name.
+    Named,
+    /// The page cache has it. What a process writes to a private mapping is a copy of its own.
+    File {
+        /// Its name.
+        name: NameId,
+        /// Others see what is written.
+        shared: bool,
+    },
 }
 
 /// What a trace's program has mapped.
@@ -61,10 +70,11 @@ impl Mappings {
 fn kind(flags: u16, name: NameId, names: &Names) -> Option<Memory> {
     let file = if name.0 == 0 { "" } else { names.get(name) };
     let in_memory = IN_MEMORY.iter().any(|prefix| file.starts_with(prefix));
-    let shared = (flags & MAP_SHARED != 0).then_some(Memory::Shared);
+    let shared = flags & MAP_SHARED != 0;
     match file.starts_with('/') && !in_memory && flags & MAP_ANONYMOUS == 0 {
-        true => Some(Memory::File(name)),
-        false => shared,
+        true => Some(Memory::File { name, shared }),
+        false if shared && file.starts_with(SHM) => Some(Memory::Named),
+        false => shared.then_some(Memory::Shared),
     }
 }
 
@@ -89,5 +99,21 @@ mod tests {
         let of = |page| mappings.of(page * FRAME_BYTES + 5);
         assert_eq!([0, 1, 2, 3, 5].map(of), [None, Some(Memory::Shared), None, Some(Memory::Shared), None]);
         assert_eq!(mappings.forks, 2);
+    }
+
+    #[test]
+    fn who_else_has_memory_goes_by_its_name() {
+        let mut names = Names::default();
+        let mut of = |name: &str, flags| {
+            let id = names.intern(name);
+            (kind(flags, id, &names), id)
+        };
+        assert_eq!(of("/dev/shm/queue", MAP_SHARED).0, Some(Memory::Named));
+        assert_eq!(of("/memfd:queue (deleted)", MAP_SHARED).0, Some(Memory::Shared));
+        assert_eq!(of("", MAP_SHARED | MAP_ANONYMOUS).0, Some(Memory::Shared));
+        assert_eq!(of("", MAP_ANONYMOUS).0, None);
+        let (file, name) = of("/data/weights", MAP_SHARED);
+        assert_eq!(file, Some(Memory::File { name, shared: true }));
+        assert_eq!(of("/data/weights", 2).0, Some(Memory::File { name, shared: false }));
     }
 }

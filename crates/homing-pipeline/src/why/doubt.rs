@@ -76,9 +76,9 @@ fn of_others(case: &Case<'_>, setup: &Setup<'_>) -> Option<Doubt> {
     for (index, page) in setup.facts.iter().enumerate() {
         all += page.references();
         match mappings.of(page.address) {
-            Some(Memory::Shared) => shared.add(index, page),
-            // What a process writes to a private mapping of a file is a copy of its own.
-            Some(Memory::File(name)) if page.writes == 0 => {
+            Some(Memory::Shared) if has_family => shared.add(index, page),
+            Some(Memory::Named) => shared.add(index, page),
+            Some(Memory::File { name, shared }) if shared || page.writes == 0 => {
                 cached.add(index, page);
                 *files.entry(name).or_default() += page.references();
             }
@@ -88,7 +88,7 @@ fn of_others(case: &Case<'_>, setup: &Setup<'_>) -> Option<Doubt> {
     let percent = |part: &Part| 100.0 * part.references as f64 / (all as f64).max(1.0);
     let matters =
         |part: &Part| !part.pages.is_empty() && why::sensitivity(setup, &part.pages) >= why::NOTHING;
-    if has_family && matters(&shared) {
+    if matters(&shared) {
         return Some(Doubt::SharedMemory { percent: percent(&shared) });
     }
     let (&most, _) = files.iter().max_by_key(|(_, references)| **references).filter(|_| matters(&cached))?;
