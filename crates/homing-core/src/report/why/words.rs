@@ -6,7 +6,7 @@ use super::{Basis, Working};
 use crate::why::area::{Area, OTHER};
 use crate::why::remedy::{Prediction, Remedy};
 use crate::why::verdict::Cause;
-use crate::why::{Diagnosis, Finding};
+use crate::why::{Diagnosis, Finding, NOTHING};
 use crate::windows::Still;
 
 /// The answer: who did what to which data, the fix, the gain.
@@ -30,7 +30,14 @@ fn answer(found: &Diagnosis, basis: &Basis, target: &Target) -> String {
             (_, 1) => ", since all threads that were seen run on one node",
             _ => "",
         };
-        return format!("Not NUMA: placing memory saves at most {at_most} {of}{why}.");
+        return match found.at_most < NOTHING {
+            true => format!("Not NUMA: placing memory saves at most {at_most} {of}{why}."),
+            false => format!(
+                "Not NUMA: no change that was tried saves {} {of}{why} (all pages at the best place at each moment: \
+                 {at_most}).",
+                percent(NOTHING)
+            ),
+        };
     };
     let others = found.findings.iter().filter(|finding| finding.remedy.is_some()).count() - 1;
     let same = |other: &Finding| other.remedy.is_none_or(|other| other.remedy == prediction.remedy);
@@ -40,7 +47,11 @@ fn answer(found: &Diagnosis, basis: &Basis, target: &Target) -> String {
     };
     let source = if basis.sampled.is_some() { "estimated from samples" } else { "modelled" };
     let saves = format!("{fix} saves {} {of} ({source})", range(found.gain.low, found.gain.high));
-    let saves = if fix.starts_with("The changes") { saves.replace(" saves ", " save ") } else { saves };
+    let saves = if fix.starts_with("The changes") || fix.starts_with("Small pages") {
+        saves.replacen(" saves ", " save ", 1)
+    } else {
+        saves
+    };
     let alone = found.for_all.iter().find(|all| all.remedy == Remedy::OneNode).and_then(|all| all.time);
     let alone =
         alone.map(|time| 1.0 - time).filter(|saves| *saves > found.at_most && percent(*saves) != at_most);
