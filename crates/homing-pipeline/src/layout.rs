@@ -1,6 +1,7 @@
 //! Traces laid over machines: page histories, and what happens besides references.
 
 mod build;
+mod demand;
 
 use crate::chosen::ITERATION;
 use crate::error::Result;
@@ -11,6 +12,7 @@ use crate::placement::Begins;
 use crate::progress::Unit;
 use crate::windows;
 use build::Runs;
+use demand::Demand;
 use homing_core::cache::Counts;
 use homing_core::history::{Binding, History};
 use homing_core::ids::{Node, PageSize, Time};
@@ -39,6 +41,8 @@ pub struct Layout {
     pub caches: Option<Counts>,
     /// ... of each CPU that threads run on, in the order of [`model::cpus`].
     pub caches_by_cpu: Option<Vec<Counts>>,
+    /// ... and when each of these asks memories for what its caches do not hold.
+    pub demand: Demand,
     /// What happens besides references.
     pub timeline: Timeline,
     /// Its windows, if it is of windows of a program and tells of the whole.
@@ -122,6 +126,7 @@ impl Layout {
             notes,
             caches,
             caches_by_cpu,
+            demand: built.demand,
             timeline,
             windows,
             placement,

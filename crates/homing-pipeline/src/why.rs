@@ -134,23 +134,21 @@ fn of_program(case: &Case<'_>, known: &Known) -> Result<Option<Still>> {
 /// The CPUs that threads run on, with what their caches counted in a layout.
 fn cpus_in_use(case: &Case<'_>, layout: &Layout, by_cpu: &[[u64; INTERVALS]]) -> Result<Vec<CpuCounts>> {
     let cpus = model::cpus(&case.trace, &layout.binding);
-    Ok(counted(&cpus, layout.caches_by_cpu.as_deref(), by_cpu, made_for_each(&case.trace)))
+    Ok(counted(&cpus, layout, by_cpu, made_for_each(&case.trace)))
 }
 
 /// `ratio`: references that the program made for each that is in the trace.
-fn counted(
-    cpus: &CpusInUse,
-    caches: Option<&[Counts]>,
-    by_cpu: &[[u64; INTERVALS]],
-    ratio: f64,
-) -> Vec<CpuCounts> {
+fn counted(cpus: &CpusInUse, layout: &Layout, by_cpu: &[[u64; INTERVALS]], ratio: f64) -> Vec<CpuCounts> {
     let counts = |cpu: usize| CpuCounts {
         node: cpus.node(cpu as u16),
-        caches: caches
+        caches: layout
+            .caches_by_cpu
+            .as_ref()
             .and_then(|caches| caches.get(cpu))
             .map(|counts| with_filtered(counts, ratio))
             .unwrap_or_default(),
         references: by_cpu.get(cpu).copied().unwrap_or([0; INTERVALS]),
+        demand: layout.demand.in_intervals(cpu, layout.history.duration()),
     };
     (0..cpus.cpus().len()).map(counts).collect()
 }
@@ -198,7 +196,7 @@ fn on_one_node(case: &Case<'_>, by_cpu: &[[u64; INTERVALS]]) -> Result<Option<Ve
             moved[to] = by_cpu[from];
         }
     }
-    Ok(Some(counted(&then, gathered.caches_by_cpu.as_deref(), &moved, made_for_each(trace))))
+    Ok(Some(counted(&then, &gathered, &moved, made_for_each(trace))))
 }
 
 /// The CPUs of node 0, as lists have them.

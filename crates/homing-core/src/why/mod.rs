@@ -72,6 +72,8 @@ pub struct CpuCounts {
     pub caches: cache::Counts,
     /// References of its threads in each interval.
     pub references: [u64; INTERVALS],
+    /// What it asks memories for in each interval: what gets past its caches.
+    pub demand: [f64; INTERVALS],
 }
 
 impl CpuCounts {

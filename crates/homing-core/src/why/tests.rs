@@ -44,7 +44,9 @@ impl World {
 fn cpus(history: &History, each: u64) -> Vec<CpuCounts> {
     let references = history.references() / (2 * each);
     let caches = cache::Counts { references, fetches_read: references, ..cache::Counts::default() };
-    let cpu = |cpu| CpuCounts { node: Node((cpu / each) as u16), caches, references: [1; facts::INTERVALS] };
+    let demand = [references as f64 / facts::INTERVALS as f64; facts::INTERVALS];
+    let node = |cpu| Node((cpu / each) as u16);
+    let cpu = |cpu| CpuCounts { node: node(cpu), caches, references: [1; facts::INTERVALS], demand };
     (0..2 * each).map(cpu).collect()
 }
 

@@ -49,13 +49,12 @@ impl Traffic {
         traffic
     }
 
-    /// That of CPUs whose references are all local, spread over the intervals as their references are.
+    /// That of CPUs whose references are all local.
     pub(super) fn all_local(nodes: usize, cpus: &[CpuCounts]) -> Traffic {
         let mut traffic = Traffic::none(nodes);
         for cpu in cpus {
             for interval in 0..INTERVALS {
-                let demand = cpu.caches.demand() as f64 * cpu.share_in(interval);
-                traffic.row(interval as u16, cpu.node.0)[cpu.node.index()] += demand;
+                traffic.row(interval as u16, cpu.node.0)[cpu.node.index()] += cpu.demand[interval];
             }
         }
         traffic
@@ -159,8 +158,9 @@ impl Traffic {
         }
     }
 
-    /// How long the program takes: in each interval as long as its slowest CPU. What the caches of a CPU counted is
-    /// spread over the intervals as its references are, and a node's traffic over its CPUs likewise.
+    /// How long the program takes: in each interval as long as its slowest CPU. A node's traffic is divided among its
+    /// CPUs as they ask for it in that interval; hits of a CPU's caches are spread over the intervals as its references
+    /// are.
     pub(super) fn elapsed(&self, times: &Times, cpus: &[CpuCounts]) -> Elapsed {
         let write_backs: u64 = cpus.iter().map(|cpu| cpu.caches.write_backs).sum();
         let all: f64 = self.counts.iter().sum();
@@ -178,7 +178,7 @@ impl Traffic {
 
     fn work(&self, interval: usize, matrix: &[f64], cpus: &[CpuCounts]) -> Vec<CpuWork> {
         let mut demand = vec![0.0; self.nodes];
-        let weight = |cpu: &CpuCounts| cpu.caches.demand() as f64 * cpu.share_in(interval);
+        let weight = |cpu: &CpuCounts| cpu.demand[interval];
         cpus.iter().for_each(|cpu| demand[cpu.node.index()] += weight(cpu));
         let work = |(index, cpu): (usize, &CpuCounts)| {
             let ended = self.ended.get(index).copied().unwrap_or_default();

@@ -1,5 +1,6 @@
 //! Page runs of all references of a trace, or of those that get past caches.
 
+use super::demand::{Asked, Demand};
 use crate::chosen::{Choice, Chooser, ITERATION};
 use crate::error::{PipelineError, Result};
 use crate::mappings::Mappings;
@@ -48,6 +49,8 @@ pub struct Built {
     pub why: String,
     /// What the caches of each CPU in use counted, if references went through them.
     pub caches: Option<Vec<Counts>>,
+    /// When each of these CPUs asks memories for what they do not hold.
+    pub demand: Demand,
     /// What the program marked.
     pub marks: Vec<(Time, NameId)>,
     /// Where windows begin and end.
@@ -86,16 +89,19 @@ impl Runs<'_> {
         let misses = build.misses.take();
         let caches = match (misses, &mut build.usage) {
             (None, _) => None,
-            (Some(misses), None) => Some(misses.finish(&mut build.builder)?),
+            (Some(misses), None) => {
+                Some(misses.finish(&mut Asked { to: &mut build.builder, demand: &mut build.demand })?)
+            }
             (Some(misses), Some(usage)) => {
-                Some(misses.finish(&mut Counting { builder: &mut build.builder, usage })?)
+                let to = &mut Counting { builder: &mut build.builder, usage };
+                Some(misses.finish(&mut Asked { to, demand: &mut build.demand })?)
             }
         };
-        let Build { found, lost, why, marks, windows, mappings, .. } = build;
+        let Build { found, lost, why, marks, windows, mappings, demand, .. } = build;
         let chosen = build.chooser.as_ref().map(Chooser::note);
         let usage = build.usage.map(|usage| usage.by_page(&build.builder));
         let history = build.builder.finish(&frames)?;
-        Ok(Built { history, found, lost, why, caches, marks, windows, chosen, usage, mappings })
+        Ok(Built { history, found, lost, why, caches, demand, marks, windows, chosen, usage, mappings })
     }
 
     /// Reads parts of the trace at the same time; nothing if they do not fit into memory, or if there is only one.
@@ -133,6 +139,7 @@ struct Build<'a> {
     cpus: CpusInUse,
     whereabouts: Whereabouts,
     misses: Option<Misses>,
+    demand: Demand,
     error: Option<SpillError>,
     /// A part has no file to spill to: if it takes more memory than it may have, it is full, and its rest is skipped.
     is_part: bool,
@@ -171,6 +178,7 @@ impl<'a> Build<'a> {
             cpus: cpus(trace, runs.binding),
             whereabouts: Whereabouts::default(),
             misses: None,
+            demand: Demand::new(trace.references()),
             error: None,
             is_part,
             full: false,
@@ -223,9 +231,12 @@ impl Build<'_> {
             return;
         }
         self.error = match (&mut self.misses, &mut self.usage) {
-            (Some(misses), None) => misses.turn(turn, &mut self.builder).err(),
+            (Some(misses), None) => {
+                misses.turn(turn, &mut Asked { to: &mut self.builder, demand: &mut self.demand }).err()
+            }
             (Some(misses), Some(usage)) => {
-                misses.turn(turn, &mut Counting { builder: &mut self.builder, usage }).err()
+                let to = &mut Counting { builder: &mut self.builder, usage };
+                misses.turn(turn, &mut Asked { to, demand: &mut self.demand }).err()
             }
             (None, _) => self.bound(turn).err(),
         };
