@@ -9,6 +9,11 @@ const THREADS: u64 = 4;
 
 /// `maker` says which thread first writes a page; then each of four threads uses 16 of them, 40 times.
 fn trace(folder: &Path, maker: impl Fn(u64) -> u64) -> PathBuf {
+    used(folder, 40, maker)
+}
+
+/// The same with so many times.
+fn used(folder: &Path, times: u64, maker: impl Fn(u64) -> u64) -> PathBuf {
     let mut csv = String::new();
     let mut turn = |thread: u64, page: u64| {
         for word in 0..64 {
@@ -16,7 +21,7 @@ fn trace(folder: &Path, maker: impl Fn(u64) -> u64) -> PathBuf {
         }
     };
     (0..PAGES).for_each(|page| turn(maker(page), page));
-    for _ in 0..40 {
+    for _ in 0..times {
         (0..PAGES).for_each(|page| turn(page * THREADS / PAGES, page));
     }
     support::import(folder, "a.trace", &csv)
@@ -81,7 +86,8 @@ fn one_thread_alone_is_told_and_how_to_judge_what_comes_after() {
 #[test]
 fn data_that_fit_into_caches_do_not_tell_wherever_they_are() {
     let folder = tempfile::tempdir().unwrap();
-    let trace = trace(folder.path(), |_| 0);
+    // Long enough that filling the caches takes less than 3 % of the time.
+    let trace = used(folder.path(), 200, |_| 0);
     let text = stdout(&["why", trace.to_str().unwrap()]);
     assert!(
         text.starts_with("Not known: the program uses 256 KiB, and caches hold 64 MiB (modelled).")
@@ -243,7 +249,7 @@ fn the_page_has_the_same_diagnosis_with_the_page_map_and_four_policies() {
 #[test]
 fn a_comparison_diagnoses_its_own_model_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
-    let trace = trace(folder.path(), |_| 0);
+    let trace = used(folder.path(), 200, |_| 0);
     let trace = trace.to_str().unwrap();
     let compare = |options: &[&str]| -> Value {
         let all = [&["compare", trace, "--policies", "first-touch,homing", "--json"], options].concat();
