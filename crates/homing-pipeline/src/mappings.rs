@@ -18,6 +18,8 @@ const SHM: &str = "/dev/shm/";
 pub enum Memory {
     /// Processes that this one makes, or that made it, may have it, too.
     Shared,
+    /// The process that forked this one has it, too, until one of them writes.
+    Inherited,
     /// Any process may have it, by its name.
     Named,
     /// The page cache has it. What a process writes to a private mapping is a copy of its own.
@@ -43,12 +45,13 @@ fn frames(address: u64, length: u64) -> Range<u64> {
 }
 
 impl Mappings {
-    /// Takes an event.
-    pub fn event(&mut self, event: &Event, names: &Names) {
+    /// Takes an event. `inherited`: what is mapped comes from the process that forked this one.
+    pub fn event(&mut self, event: &Event, names: &Names, inherited: bool) {
         match *event {
             Event::Fork { .. } => self.forks += 1,
             Event::Mmap { flags, address, length, name, .. } => {
-                self.kinds.set(frames(address, length), kind(flags, name, names));
+                let private = inherited.then_some(Memory::Inherited);
+                self.kinds.set(frames(address, length), kind(flags, name, names).or(private));
             }
             // What was unmapped was referred to before: it stays, until something else lies there.
             _ => {}
@@ -90,14 +93,16 @@ mod tests {
             Event::Mmap { protection: 3, flags, address, length, offset: 0, name: NameId(0) }
         };
         let mut mappings = Mappings::default();
-        mappings.event(&map(1, 4, MAP_SHARED | MAP_ANONYMOUS), &names);
-        mappings.event(&Event::Fork { process: 7 }, &names);
+        mappings.event(&map(6, 1, MAP_ANONYMOUS), &names, true);
+        mappings.event(&map(1, 4, MAP_SHARED | MAP_ANONYMOUS), &names, true);
+        mappings.event(&Event::Fork { process: 7 }, &names, false);
         let mut later = Mappings::default();
-        later.event(&map(2, 1, MAP_ANONYMOUS), &names);
-        later.event(&Event::Fork { process: 8 }, &names);
+        later.event(&map(2, 1, MAP_ANONYMOUS), &names, false);
+        later.event(&Event::Fork { process: 8 }, &names, false);
         mappings.append(later);
         let of = |page| mappings.of(page * FRAME_BYTES + 5);
         assert_eq!([0, 1, 2, 3, 5].map(of), [None, Some(Memory::Shared), None, Some(Memory::Shared), None]);
+        assert_eq!(of(6), Some(Memory::Inherited));
         assert_eq!(mappings.forks, 2);
     }
 

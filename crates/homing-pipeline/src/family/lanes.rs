@@ -17,8 +17,15 @@ pub struct Lanes<'t, 'a> {
     first: u32,
     lanes: ByThread<Lane<'t>>,
     blocks: Blocks,
-    /// By number of a frame: the page that it is in the joined trace. A page that is mapped anew has another frame.
-    pages: Vec<Option<u64>>,
+    /// By number of a frame: where it is in the joined trace. A page that is mapped anew has another frame.
+    pages: Vec<Option<Place>>,
+}
+
+/// A page in the joined trace, and the page that it is until it is written, if that is another one.
+#[derive(Clone, Copy)]
+struct Place {
+    page: u64,
+    inherited: Option<u64>,
 }
 
 /// One thread. Events lie between executions, so that none is cut by one.
@@ -57,14 +64,14 @@ impl<'t, 'a> Lanes<'t, 'a> {
                 lane.begin(thread, writer)?;
             }
             let frame = (dense >> 12) as usize;
-            let page = match pages.get(frame).copied().flatten() {
-                Some(page) => page,
-                None => {
-                    let page = memory.page(trace.frames()[frame]);
-                    *pages.get_mut(frame).unwrap_or(&mut None) = Some(page);
-                    page
-                }
-            };
+            let place = pages[frame].get_or_insert_with(|| {
+                let page = trace.frames()[frame];
+                Place { page: memory.page(page), inherited: memory.inherited(page) }
+            });
+            if kind.is_write() {
+                place.inherited = None;
+            }
+            let page = place.inherited.unwrap_or(place.page);
             lane.addresses.push(page << 12 | dense & 0xfff);
             lane.kinds.push(kind);
             if lane.addresses.len() >= lane.references {

@@ -2,7 +2,8 @@
 //! 2^48 bytes for each process; those that others may have, too, in a part for each thing that is shared.
 //!
 //! A file is one memory wherever it is mapped (by name and offset), unless a process may write to a mapping of its own,
-//! which are copies. Shared memory without a file that can be told by its name (anonymous, memfd, System V) is that of
+//! which are copies. A private page that a forked process has not written yet is that of the process that forked it.
+//! Shared memory without a file that can be told by its name (anonymous, memfd, System V) is that of
 //! the process that forked this one, if it has such memory at the same address; else it is new.
 
 use homing_core::history::ranges::Ranges;
@@ -73,13 +74,23 @@ pub struct Memory {
     ever: Ranges<u64>,
     /// What each mapping of a thread is, in their order.
     planned: HashMap<Thread, VecDeque<Pieces>>,
+    /// What is added to pages of the process that forked this one, if there is one; and its private memory, as far as
+    /// it is mapped here still.
+    parent: Option<u64>,
+    inherited: Ranges<u64>,
 }
 
 impl Memory {
     /// Of the process with this number.
     pub fn of_process(number: usize) -> Memory {
         let (now, ever) = (Ranges::default(), Ranges::default());
-        Memory { own: (number as u64) << PART, now, ever, planned: HashMap::new() }
+        let (planned, inherited) = (HashMap::new(), Ranges::default());
+        Memory { own: (number as u64) << PART, now, ever, planned, parent: None, inherited }
+    }
+
+    /// The process began as a copy of the process with this number.
+    pub fn forked_by(&mut self, number: usize) {
+        self.parent = Some((number as u64) << PART);
     }
 
     /// What is shared of it, at any time.
@@ -108,6 +119,11 @@ impl Memory {
         page.wrapping_add(added)
     }
 
+    /// The page that it is until the process writes to it, if that is another one.
+    pub fn inherited(&self, page: u64) -> Option<u64> {
+        self.inherited.get(page).map(|added| page.wrapping_add(added))
+    }
+
     /// The address that an address of the process is.
     pub fn address(&self, address: u64) -> u64 {
         self.page(address / FRAME_BYTES) * FRAME_BYTES + address % FRAME_BYTES
@@ -119,19 +135,24 @@ impl Memory {
     }
 
     /// Takes a change of mappings, and says what the joined trace has of it. What a process no longer maps of shared
-    /// memory goes on in others.
+    /// memory goes on in others. `begins`: the process has done nothing yet.
     pub fn mapping(
         &mut self,
         thread: Thread,
         event: &Event,
+        begins: bool,
         rename: impl Fn(NameId) -> NameId,
     ) -> Vec<Event> {
         match *event {
             Event::Mmap { protection, flags, address, length, offset, name } => {
                 let name = rename(name);
                 let planned = self.planned.get_mut(&thread).and_then(VecDeque::pop_front).unwrap_or_default();
+                self.inherited.remove(pages(address, length));
                 if planned.is_empty() {
                     self.now.set(pages(address, length), self.own);
+                    if let Some(parent) = self.parent.filter(|_| begins) {
+                        self.inherited.set(pages(address, length), parent);
+                    }
                     let address = self.own(address);
                     return vec![Event::Mmap { protection, flags, address, length, offset, name }];
                 }
@@ -154,12 +175,15 @@ impl Memory {
                 events
             }
             Event::Munmap { address, length } => {
+                self.inherited.remove(pages(address, length));
                 self.now.set(pages(address, length), self.own);
                 vec![Event::Munmap { address: self.own(address), length }]
             }
             Event::Mremap { old, old_length, new, new_length } => {
                 let (from, to) = (pages(old, old_length), pages(new, new_length));
                 let added = self.now.get(from.start).unwrap_or(self.own);
+                self.inherited.remove(from.clone());
+                self.inherited.remove(to.clone());
                 self.now.set(from.clone(), self.own);
                 if added == self.own {
                     self.now.set(to, added);

@@ -47,6 +47,12 @@ pub struct Joined {
     pub shared: usize,
 }
 
+/// Whether a program began as a copy of another recorded process: forked, with no program executed since, which its
+/// recorder would have said.
+pub(crate) fn is_forked(header: &Header) -> bool {
+    header.is_child() && !header.more.contains_key("replaced")
+}
+
 /// What is shared by whom.
 struct Plan<'t, 'a> {
     processes: Vec<Process<'t, 'a>>,
@@ -75,6 +81,9 @@ impl<'t, 'a> Plan<'t, 'a> {
         let forks = forks(&processes);
         for &(parent, child) in forks.values() {
             processes[child].parent = Some(parent);
+            if is_forked(processes[child].trace.header()) {
+                processes[child].memory.forked_by(parent);
+            }
         }
         for number in parents_first(&processes) {
             let parent = processes[number].parent.map(|parent| processes[parent].memory.shared());
@@ -86,14 +95,16 @@ impl<'t, 'a> Plan<'t, 'a> {
 }
 
 /// The processes of `files`, by number, that share memory with number `of`, or with one that does, in their order and
-/// with `of` itself: memory that one of them may write, and that several map.
+/// with `of` itself: memory that one of them may write, and that several map; or a fork without another program since.
 ///
 /// # Errors
 /// If a trace cannot be read.
 pub fn related(files: &[TraceFile], of: usize) -> Result<Vec<usize>> {
     let traces = files.iter().map(TraceFile::trace).collect::<Result<Vec<_>>>()?;
     let plan = Plan::new(&traces);
-    let shared = plan.slots.in_common();
+    let mut shared: Vec<BTreeSet<usize>> = plan.slots.in_common().into_iter().cloned().collect();
+    let forked = |fork: &&(usize, usize)| is_forked(plan.processes[fork.1].trace.header());
+    shared.extend(plan.forks.values().filter(forked).map(|&(a, b)| BTreeSet::from([a, b])));
     let mut related = BTreeSet::from([of]);
     loop {
         let meets = shared.iter().filter(|users| !users.is_disjoint(&related));
@@ -307,13 +318,13 @@ impl<W: Write> Copy<'_, '_, '_, W> {
     }
 
     /// An event as the joined trace has it: none where the others would take it for something of their own.
-    fn translated(&mut self, thread: Thread, event: &Event) -> Vec<Event> {
+    fn translated(&mut self, thread: Thread, time: Time, event: &Event) -> Vec<Event> {
         let mut event = event.clone();
         match &mut event {
             Event::Mmap { .. } | Event::Munmap { .. } | Event::Mremap { .. } => {
                 let names = &self.names;
                 let name = |id: NameId| names.get(id.0 as usize).copied().unwrap_or_default();
-                return self.memory.mapping(thread, &event, name);
+                return self.memory.mapping(thread, &event, time.0 == 0, name);
             }
             Event::ThreadStart { thread, creator } => {
                 (*thread, *creator) = (self.thread(*thread), self.thread(*creator));
@@ -353,13 +364,13 @@ impl<W: Write> Visitor for Copy<'_, '_, '_, W> {
         }
     }
 
-    fn event(&mut self, thread: Thread, _time: Time, event: &Event) {
+    fn event(&mut self, thread: Thread, time: Time, event: &Event) {
         if self.error.is_some() {
             return;
         }
         let joined = self.thread(thread);
         self.error = self
-            .translated(thread, event)
+            .translated(thread, time, event)
             .iter()
             .try_for_each(|event| self.writer.event(joined, event))
             .err();

@@ -130,6 +130,41 @@ fn forked_processes_share_what_they_inherit_and_nothing_else() {
 }
 
 #[test]
+fn a_page_is_that_of_the_parent_until_the_child_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let reads = |writer: &mut Writer, page: u64| {
+        writer.reference(Thread(0), 0, page * PAGE, Kind::read(8)).unwrap();
+        writer.turn(Thread(0), 1).unwrap();
+    };
+    let child = |replaced: bool| {
+        let mut header = Header::new("test", "1");
+        header.set_process(2);
+        header.set_child(true);
+        if replaced {
+            header.more.insert("replaced".into(), serde_json::json!([]));
+        }
+        let mut child = TraceWriter::new(Vec::new(), &header).unwrap();
+        child.event(Thread(0), &map(PRIVATE | ANONYMOUS, OWN, 4, NameId::NONE)).unwrap();
+        reads(&mut child, OWN);
+        writes(&mut child, 0, OWN, 1);
+        reads(&mut child, OWN);
+        child.event(Thread(0), &map(PRIVATE | ANONYMOUS, OWN + 8, 1, NameId::NONE)).unwrap();
+        reads(&mut child, OWN + 8);
+        child
+    };
+    let pages = |replaced: bool| {
+        let files = [save(parent(), folder.path(), "1"), save(child(replaced), folder.path(), "2")];
+        let (held, ..) = joined(&files, folder.path());
+        let of_child = held.references.iter().filter(|r| r.0 == 1).map(|r| r.1).collect::<Vec<_>>();
+        (of_child, related(&files, 0).unwrap())
+    };
+    let own = |process: u64| own(process, OWN);
+    assert_eq!(pages(false), (vec![own(0), own(1), own(1), own(1) + 8 * PAGE], vec![0, 1]));
+    // Another program has another memory.
+    assert_eq!(pages(true), (vec![own(1), own(1), own(1), own(1) + 8 * PAGE], vec![0]));
+}
+
+#[test]
 fn files_are_one_memory_but_for_copies_that_a_process_may_write() {
     let folder = tempfile::tempdir().unwrap();
     let process = |id: u32, flags: u16, protection: u32| {

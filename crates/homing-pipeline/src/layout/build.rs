@@ -3,6 +3,7 @@
 use super::demand::{Asked, Demand};
 use crate::chosen::{Choice, Chooser, ITERATION};
 use crate::error::{PipelineError, Result};
+use crate::family::is_forked;
 use crate::mappings::Mappings;
 use crate::model::{cpus, frames};
 use crate::progress::Bar;
@@ -154,6 +155,8 @@ struct Build<'a> {
     /// Threads that are in a window.
     inside: HashSet<Thread>,
     mappings: Mappings,
+    /// The process began as a copy of another one.
+    forked: bool,
     progress: &'a dyn Bar,
     unreported: u64,
 }
@@ -189,6 +192,7 @@ impl<'a> Build<'a> {
             windows: Vec::new(),
             inside: HashSet::new(),
             mappings: Mappings::default(),
+            forked: is_forked(trace.header()),
             progress: runs.progress,
             unreported: 0,
         }
@@ -278,7 +282,7 @@ impl Visitor for Build<'_> {
 
     fn event(&mut self, thread: Thread, time: Time, event: &Event) {
         self.window(thread, time, event);
-        self.mappings.event(event, self.names);
+        self.mappings.event(event, self.names, self.forked && time.0 == 0);
         let binding = self.binding;
         self.builder.event(time, event, || binding.node_at(thread, time).0);
         if let Event::Mark { name, .. } = event {

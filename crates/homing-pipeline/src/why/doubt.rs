@@ -78,6 +78,7 @@ fn of_others(case: &Case<'_>, setup: &Setup<'_>) -> Option<Doubt> {
         match mappings.of(page.address) {
             Some(Memory::Shared) if has_family => shared.add(index, page),
             Some(Memory::Named) => shared.add(index, page),
+            Some(Memory::Inherited) if page.writes == 0 => shared.add(index, page),
             Some(Memory::File { name, shared }) if shared || page.writes == 0 => {
                 cached.add(index, page);
                 *files.entry(name).or_default() += page.references();
