@@ -14,7 +14,7 @@ enum { MOST_PARTS = 64 };
 /* ... of which a process has 65530: all that is placed gets this many, and what lies between needs as many. */
 enum { MOST_MAPPINGS = 16384 };
 
-/* All are counted anew each time that so many blocks had no room: what `munmap` takes away goes without a word. */
+/* Mappings are counted again each time that this number of blocks found no room, since nobody reports munmap(2). */
 enum { RECOUNT = 1024 };
 
 /* Mappings of what is placed, and blocks that had no room. */
@@ -54,7 +54,7 @@ int has_room(unsigned number)
 	return 0;
 }
 
-/* Whether a page of the range is in memory already, so that it has to move. That is dear, even if there is none. */
+/* Whether a page of the range is in memory already and has to move. Asking for a move costs time even without one. */
 static int is_touched(uintptr_t from, uintptr_t to)
 {
 	unsigned char pages[4096];

@@ -10,7 +10,7 @@ const MAP_SHARED: u16 = 0x01;
 const MAP_ANONYMOUS: u16 = 0x20;
 /// Files in memory: nobody but the programs that share them has placed their pages.
 const IN_MEMORY: [&str; 4] = [SHM, "/dev/zero", "/memfd:", "/SYSV"];
-/// Those of them that are opened by name.
+/// POSIX shared memory, which any process can open by name.
 const SHM: &str = "/dev/shm/";
 
 /// Whose memory a page is of.

@@ -69,7 +69,7 @@ impl Seen {
 }
 
 impl Seen {
-    /// The windows in which several threads made references, and those of them that are apart.
+    /// The windows with references of several threads, and those that opened or closed away from a barrier: how many.
     fn of_several(&self) -> (usize, usize) {
         let mut threads: BTreeMap<u32, usize> = BTreeMap::new();
         for window in self.threads.values().flatten().filter(|window| window.ended && window.words > 0) {

@@ -12,7 +12,7 @@ fn trace(folder: &Path, maker: impl Fn(u64) -> u64) -> PathBuf {
     used(folder, 40, maker)
 }
 
-/// The same with so many times.
+/// The same, each page used `times` times.
 fn used(folder: &Path, times: u64, maker: impl Fn(u64) -> u64) -> PathBuf {
     let mut csv = String::new();
     let mut turn = |thread: u64, page: u64| {

@@ -31,7 +31,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Behind those of so many processes.
+    /// The first part of each process is taken.
     pub fn behind(processes: usize) -> Slots {
         Slots { next: processes as u64, files: HashMap::new(), users: HashMap::new() }
     }
@@ -198,7 +198,7 @@ impl Memory {
     }
 }
 
-/// What a new mapping is of, if others may have that, too; nothing: the process's own memory.
+/// The memory of others that a new mapping shows; empty for the process's own memory.
 fn of_others(event: &Event, names: &Names, parent: Option<&Ranges<u64>>, slots: &mut Slots) -> Pieces {
     let Event::Mmap { protection, flags, address, length, offset, name } = *event else {
         return Pieces::new();

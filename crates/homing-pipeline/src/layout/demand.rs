@@ -17,7 +17,7 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// Of a trace of so many references.
+    /// For a trace with this number of references.
     pub fn new(references: u64) -> Demand {
         Demand { length: references / STRETCHES as u64 + 1, by_cpu: Vec::new() }
     }
@@ -31,7 +31,7 @@ impl Demand {
         self.by_cpu[cpu][stretch] += count as u64;
     }
 
-    /// That of a CPU in each of the intervals of a history that lasts so long.
+    /// The demand of a CPU in each interval of a history with this duration.
     pub fn in_intervals(&self, cpu: usize, duration: Time) -> [f64; INTERVALS] {
         let mut intervals = [0.0; INTERVALS];
         let interval = duration.0 / INTERVALS as u64 + 1;
@@ -43,7 +43,7 @@ impl Demand {
     }
 }
 
-/// Passes on what gets past caches, and counts it.
+/// Passes on the misses of the caches, and counts them.
 pub struct Asked<'a, R> {
     /// Takes it.
     pub to: &'a mut R,
