@@ -19,7 +19,7 @@
 
 /* The version of all that this file says, which the recorder puts into the header. A recorder is linked into programs
  * and may be older than homing: homing then refuses, since it would misread it. Raised with every change. */
-#define HOMING_WIRE_VERSION 12
+#define HOMING_WIRE_VERSION 13
 
 /* The environment variable that names the wire: "MEMFD,CREDIT_FD,FULL_FD" (inherited descriptors). */
 #define HOMING_WIRE_ENV "HOMING_WIRE"
@@ -235,7 +235,9 @@ enum {
    /* payload: number of the window << 1 | whether it begins, and bit 33 if it opened or closed where threads do not
     * meet; then words: where it begins, those that the thread would have sent since the window before, but has not;
     * where it ends, those that it has sent in it. (parallel only) */
-   HOMING_WINDOW = 26
+   HOMING_WINDOW = 26,
+   /* payload: 1 if huge pages are asked for (MADV_HUGEPAGE), 0 if they are refused; then address, length */
+   HOMING_HUGE = 27
 };
 
 /* Between the frames of a call site. The most frames that a recorder walks up; that it walks up to where Python code

@@ -24,6 +24,12 @@ static void kernel_wrote(const void *at, long bytes)
    errno = saved;
 }
 
+static void huge_pages(const void *at, size_t bytes, int wanted)
+{
+   if (homing_active && !homing_self.inside)
+      homing_send(3, HOMING_WORD(HOMING_HUGE, wanted), (word)at, bytes, 0, 0);
+}
+
 static void kernel_wrote_all(const struct iovec *parts, int count, long bytes)
 {
    for (int i = 0; i < count && bytes > 0; i++) {
@@ -110,5 +116,7 @@ EXPORT int madvise(void *at, size_t bytes, int advice)
    int result = (int)syscall(SYS_madvise, at, bytes, advice);
    if (result == 0 && (advice == MADV_POPULATE_READ || advice == MADV_POPULATE_WRITE))
       kernel_wrote(at, (long)bytes);
+   if (result == 0 && (advice == MADV_HUGEPAGE || advice == MADV_NOHUGEPAGE))
+      huge_pages(at, bytes, advice == MADV_HUGEPAGE);
    return result;
 }

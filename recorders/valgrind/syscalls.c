@@ -16,7 +16,10 @@ enum { WAIT = 0, WAKE = 1, REQUEUE = 3, CMP_REQUEUE = 4, WAKE_OP = 5, LOCK_PI = 
        WAKE_BITSET = 10, WAIT_REQUEUE_PI = 11, CMP_REQUEUE_PI = 12 };
 
 enum { MAP_SHARED_FLAG = 0x01, MAP_PRIVATE_FLAG = 0x02, MAP_ANONYMOUS_FLAG = 0x20 };
-enum { ADVICE_DONTNEED = 4, ADVICE_REMOVE = 9, ADVICE_POPULATE_READ = 22, ADVICE_POPULATE_WRITE = 23 };
+enum {
+   ADVICE_DONTNEED = 4, ADVICE_REMOVE = 9, ADVICE_HUGE = 14, ADVICE_NOT_HUGE = 15, ADVICE_POPULATE_READ = 22,
+   ADVICE_POPULATE_WRITE = 23
+};
 enum { LOCK_CURRENT = 1, LOCK_FUTURE = 2, LOCK_ON_FAULT = 4, MLOCK2_CALL = 325, MAP_LOCKED_FLAG = 0x2000 };
 enum { CLONE_AS_THREAD = 0x00010000, CLONE_CLEARS_TID = 0x00200000 };
 
@@ -246,6 +249,20 @@ static void frames_dropped(Addr address, SizeT length)
           MAP_PRIVATE_FLAG | MAP_ANONYMOUS_FLAG, 0);
 }
 
+static void after_advice(Addr address, SizeT length, UWord advice)
+{
+   ULong operands[] = { address, length };
+   switch (advice) {
+   case ADVICE_DONTNEED:
+   case ADVICE_REMOVE: frames_dropped(address, length); break;
+   case ADVICE_POPULATE_READ:
+   case ADVICE_POPULATE_WRITE: populated(address, length); break;
+   case ADVICE_HUGE:
+   case ADVICE_NOT_HUGE: homing_control(HOMING_HUGE, advice == ADVICE_HUGE, 2, operands); break;
+   default: break;
+   }
+}
+
 static void after_brk(Addr end)
 {
    if (program_break != 0 && end != program_break) {
@@ -402,12 +419,7 @@ static void after(ThreadId tid, UInt number, UWord* args, UInt count, SysRes res
    }
    case __NR_brk: after_brk(sr_Res(result)); break;
    case __NR_shmat: shared_memory(sr_Res(result), True); break;
-   case __NR_madvise:
-      if (args[2] == ADVICE_DONTNEED || args[2] == ADVICE_REMOVE)
-         frames_dropped(args[0], args[1]);
-      else if (args[2] == ADVICE_POPULATE_READ || args[2] == ADVICE_POPULATE_WRITE)
-         populated(args[0], args[1]);
-      break;
+   case __NR_madvise: after_advice(args[0], args[1], args[2]); break;
    default:
       if (forks(number))
          after_fork(number, args, sr_Res(result));

@@ -1,5 +1,5 @@
 //! What a program has mapped, as far as others than its own threads decide where its pages are: memory that it shares
-//! with other processes, and files.
+//! with other processes, files, and huge pages, which the kernel makes.
 
 use homing_core::history::ranges::Ranges;
 use homing_trace::{Event, NameId, Names, FRAME_BYTES};
@@ -36,6 +36,8 @@ pub enum Memory {
 pub struct Mappings {
     /// By number of a frame. What is not in it is the process's own.
     kinds: Ranges<Option<Memory>>,
+    /// By number of a frame: whether the program asks for huge pages there, where it has said so.
+    huge: Ranges<bool>,
     /// Child processes that the program made, and that are not in the trace.
     pub forks: u64,
 }
@@ -53,6 +55,9 @@ impl Mappings {
                 let private = inherited.then_some(Memory::Inherited);
                 self.kinds.set(frames(address, length), kind(flags, name, names).or(private));
             }
+            Event::Huge { address, length, wanted } => {
+                self.huge.set(frames(address, length), wanted);
+            }
             // What was unmapped was referred to before: it stays, until something else lies there.
             _ => {}
         }
@@ -61,7 +66,13 @@ impl Mappings {
     /// Adds those of a later part of the trace.
     pub fn append(&mut self, later: Mappings) {
         later.kinds.iter().for_each(|(frames, kind)| self.kinds.set(frames, kind));
+        later.huge.iter().for_each(|(frames, wanted)| self.huge.set(frames, wanted));
         self.forks += later.forks;
+    }
+
+    /// Whether the program has asked for huge pages, and not refused them later.
+    pub fn wants_huge_pages(&self) -> bool {
+        self.huge.iter().any(|(_, wanted)| wanted)
     }
 
     /// Whose the page of an address is; none: the process's own.
@@ -104,6 +115,23 @@ mod tests {
         assert_eq!([0, 1, 2, 3, 5].map(of), [None, Some(Memory::Shared), None, Some(Memory::Shared), None]);
         assert_eq!(of(6), Some(Memory::Inherited));
         assert_eq!(mappings.forks, 2);
+    }
+
+    #[test]
+    fn huge_pages_are_wanted_until_they_are_refused() {
+        let huge = |page: u64, pages: u64, wanted| Event::Huge {
+            address: page * FRAME_BYTES,
+            length: pages * FRAME_BYTES,
+            wanted,
+        };
+        let mut mappings = Mappings::default();
+        assert!(!mappings.wants_huge_pages());
+        mappings.event(&huge(512, 1024, true), &Names::default(), false);
+        assert!(mappings.wants_huge_pages());
+        let mut later = Mappings::default();
+        later.event(&huge(0, 4096, false), &Names::default(), false);
+        mappings.append(later);
+        assert!(!mappings.wants_huge_pages());
     }
 
     #[test]

@@ -140,6 +140,15 @@ pub enum Event {
         /// Whether the kernel wrote.
         write: bool,
     },
+    /// The program asks for huge pages for a part of its memory, or refuses them (madvise(2)).
+    Huge {
+        /// Its start.
+        address: u64,
+        /// Its length in bytes.
+        length: u64,
+        /// Whether it asks for them.
+        wanted: bool,
+    },
     /// The thread begins to record in a window, or ends it (`homing record --windows`).
     Window {
         /// Which window, in the order in which they opened; from 1.
@@ -196,6 +205,7 @@ impl Event {
             Event::KernelAccess { address, bytes, write } => {
                 set(op::KERNEL_ACCESS, &[address, bytes, write.into()])
             }
+            Event::Huge { address, length, wanted } => set(op::HUGE, &[address, length, wanted.into()]),
             Event::Window { number, begins, words, apart } => {
                 let what = u64::from(apart) << APART_AT | u64::from(number) << 1 | u64::from(begins);
                 set(op::WINDOW, &[what, words])
@@ -241,6 +251,7 @@ impl Event {
             op::KERNEL_ACCESS => {
                 Event::KernelAccess { address: next()?, bytes: next()?, write: next()? != 0 }
             }
+            op::HUGE => Event::Huge { address: next()?, length: next()?, wanted: next()? != 0 },
             op::WINDOW => Event::window(next()?, next()?)?,
             _ => return None,
         })

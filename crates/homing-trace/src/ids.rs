@@ -97,6 +97,8 @@ impl PageSize {
     pub const MAX: PageSize = PageSize(30);
     /// The usual 4 KiB.
     pub const KIB4: PageSize = PageSize(12);
+    /// Those of transparent huge pages, 2 MiB.
+    pub const MIB2: PageSize = PageSize(21);
 
     /// The page size of `bytes` bytes, if that is a power of two within the bounds.
     pub fn new(bytes: u64) -> Option<PageSize> {

@@ -98,6 +98,7 @@ fn name(event: &Event) -> &'static str {
         Event::Lost { .. } => "lost",
         Event::Fork { .. } => "fork",
         Event::KernelAccess { .. } => "kernel-access",
+        Event::Huge { .. } => "huge-pages",
         Event::Window { .. } => "window",
     }
 }

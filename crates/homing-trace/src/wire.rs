@@ -297,6 +297,7 @@ fn control<'a>(operation: u8, payload: u64, words: &'a [u64]) -> Option<Control<
         op::LOST => Event::Lost { references: payload, reason: name(words[0]) },
         op::FORK => Event::Fork { process: payload },
         op::KERNEL_ACCESS => Event::KernelAccess { address: words[0], bytes: payload, write: words[1] != 0 },
+        op::HUGE => Event::Huge { address: words[0], length: words[1], wanted: payload != 0 },
         op::WINDOW => Event::window(payload, words[0])?,
         _ => return None,
     };

@@ -72,6 +72,7 @@ pub mod op {
         EXEC: u8 = "HOMING_EXEC";
         LOOP: u8 = "HOMING_LOOP";
         WINDOW: u8 = "HOMING_WINDOW";
+        HUGE: u8 = "HOMING_HUGE";
     }
 
     /// The number of words that follow an operation; none where the payload or the words say so, and where there is no
@@ -80,7 +81,7 @@ pub mod op {
         Some(match operation {
             THREAD | THREAD_END | THREAD_JOIN | ADVANCE | FORK | REGION => 0,
             THREAD_START | FREE | MARK | LOST | CUT | WINDOW => 1,
-            SYNC | MUNMAP | BRK | KERNEL_ACCESS => 2,
+            SYNC | MUNMAP | BRK | KERNEL_ACCESS | HUGE => 2,
             ALLOC | SYMBOL => 3,
             MMAP | MREMAP => 4,
             _ => return None,

@@ -339,7 +339,7 @@ impl<W: Write> Copy<'_, '_, '_, W> {
                 *address = self.memory.address(*address);
                 *site = self.name(*site);
             }
-            Event::Free { address } | Event::KernelAccess { address, .. } => {
+            Event::Free { address } | Event::KernelAccess { address, .. } | Event::Huge { address, .. } => {
                 *address = self.memory.address(*address);
             }
             Event::Mark { name, .. } => *name = self.name(*name),
