@@ -8,7 +8,7 @@ const CAUSES: Record<string, string> = {
   'initialised-by-others': 'initialised by other threads than use it',
   'shared-by-all': 'shared by all: spread it',
   'read-shared': 'read by all: replicate it or leave it',
-  'used-in-turn': 'used by one node after the other: let it follow',
+  'used-in-turn': 'used by one node after the other: keep threads to their data, or let it follow',
   'one-node-congested': 'one node is congested',
   'falsely-shared-pages': 'falsely shared pages: separate the parts',
   'shared-huge-pages': 'huge pages shared by nodes: use small pages there',
@@ -28,6 +28,7 @@ const SHORT: Record<string, string> = {
   spread: 'spread over the nodes',
   replicate: 'a copy for each node',
   migrate: 'let pages follow their users',
+  'same-thread': 'the same part for each thread',
   'separate-pages': 'pages of its own for each part',
   'pad-lines': 'lines of its own for each part',
   'split-lines': 'split what all write',
@@ -44,6 +45,8 @@ const LONG: Record<string, string> = {
   replicate: 'Give each node a copy of its own, filled by a thread of that node.',
   migrate:
     'Let its pages follow their users: `homing run -- PROGRAM` (experimental: for batch programs, not for servers).',
+  'same-thread':
+    'Let each thread go on with the part that it began with: the same division of the work in each phase.',
   'separate-pages': 'Give each thread’s part pages of its own.',
   'pad-lines': 'Give each thread’s part lines of its own.',
   'split-lines': 'Split what is in a few lines into a part for each thread or node, or use it less often.',

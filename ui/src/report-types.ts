@@ -247,6 +247,8 @@ export type Doubt = { "reason": "crashed",
 /** The signal's number. */
 signal: number, } | { "reason": "cut" } | { "reason": "one-thread",
 /** 100 * its references / those of all threads. */
+percent: number, } | { "reason": "growing",
+/** 100 * pages that are first used in the last quarter of the recording / all pages. */
 percent: number, } | { "reason": "few",
 /** References. */
 references: number, } | { "reason": "shared-memory",
@@ -261,6 +263,12 @@ percent: number, } | { "reason": "threads",
 /** What is wrong then. */
 cause: Cause,
 /** 100 * the gain of the remedies then. */
+percent: number, } | { "reason": "order",
+/** Times they travelled in that order. */
+seen: number,
+/** Times more that they may travel where threads run at once. */
+hidden: number,
+/** 100 * the time that these would take / the run time with them. */
 percent: number, } | { "reason": "fits-caches",
 /** Bytes of the pages that the program refers to. */
 bytes: number,
@@ -470,6 +478,7 @@ export type Remedy =
   | { "bind": number }
   | "replicate"
   | "migrate"
+  | "same-thread"
   | { "small-pages": Placing }
   | "separate-pages"
   | "pad-lines"

@@ -1,5 +1,6 @@
-//! Which references of a trace are looked at: all, or those of a phase, or of some threads. Pages still begin where
-//! they are first touched in the whole trace, so the first reference to each page stays, whoever makes it and when.
+//! Which references of a trace are looked at: all, or those of a phase, of some threads, or from some Time on. Pages
+//! still begin where they are first touched in the whole trace, so the first reference to each page stays, whoever
+//! makes it and when.
 
 use crate::error::{PipelineError, Result};
 use homing_core::ids::{Thread, Time};
@@ -15,6 +16,8 @@ pub struct Choice {
     pub phase: Option<String>,
     /// The threads; all if `None`.
     pub threads: Option<ThreadList>,
+    /// The first Time; from the start if `None`.
+    pub since: Option<Time>,
 }
 
 /// Threads by their numbers.
@@ -55,6 +58,11 @@ impl ThreadList {
 impl Choice {
     /// Whether everything is looked at.
     pub fn is_everything(&self) -> bool {
+        self.is_whole_program() && self.since.is_none()
+    }
+
+    /// Whether all phases and threads are looked at.
+    pub fn is_whole_program(&self) -> bool {
         self.phase.is_none() && self.threads.is_none()
     }
 
@@ -118,33 +126,46 @@ impl<'a> Chooser<'a> {
     /// Gives on what is chosen of a turn.
     pub(crate) fn choose<'t>(&mut self, turn: Turn<'t>, mut to: impl FnMut(Turn<'t>)) {
         let chosen = self.in_phase && self.choice.threads.as_ref().is_none_or(|list| list.holds(turn.thread));
-        let mut first = |address: &u64| match self.touched.get_mut((address >> FRAME_SHIFT) as usize) {
-            Some(touched) => !std::mem::replace(touched, true),
-            None => false,
-        };
-        if chosen {
-            turn.addresses.iter().for_each(|address| {
-                first(address);
-            });
-            return to(turn);
-        }
-        for at in 0..turn.addresses.len() {
-            if !first(&turn.addresses[at]) {
-                self.left_out += 1;
-                continue;
+        let early = match (chosen, self.choice.since) {
+            (false, _) => turn.addresses.len(),
+            (true, None) => 0,
+            (true, Some(Time(since))) => {
+                since.saturating_sub(turn.first.0).min(turn.addresses.len() as u64) as usize
             }
-            self.first_touches += 1;
-            let (addresses, kinds) = (&turn.addresses[at..=at], &turn.kinds[at..=at]);
-            to(Turn { first: Time(turn.first.0 + at as u64), addresses, kinds, ..turn });
+        };
+        let part = |from: usize, until: usize| {
+            let first = Time(turn.first.0 + from as u64);
+            Turn { first, addresses: &turn.addresses[from..until], kinds: &turn.kinds[from..until], ..turn }
+        };
+        for at in 0..early {
+            if self.touch(turn.addresses[at]) {
+                self.first_touches += 1;
+                to(part(at, at + 1));
+            } else {
+                self.left_out += 1;
+            }
         }
+        turn.addresses[early..].iter().for_each(|&address| {
+            self.touch(address);
+        });
+        if early < turn.addresses.len() {
+            to(part(early, turn.addresses.len()));
+        }
+    }
+
+    /// Whether this is the first reference to its page.
+    fn touch(&mut self, address: u64) -> bool {
+        let touched = self.touched.get_mut((address >> FRAME_SHIFT) as usize);
+        touched.is_some_and(|touched| !std::mem::replace(touched, true))
     }
 
     /// What a reader of the results must know.
     pub(crate) fn note(&self) -> String {
-        let Chooser { choice: Choice { phase, threads }, left_out, first_touches, .. } = self;
+        let Chooser { choice: Choice { phase, threads, since }, left_out, first_touches, .. } = self;
         let phase = phase.as_ref().map(|phase| format!("phase {phase}"));
         let threads = threads.as_ref().map(|list| format!("threads {list}"));
-        let what: Vec<String> = phase.into_iter().chain(threads).collect();
+        let since = since.map(|since| format!("what comes after the first {} references", since.0));
+        let what: Vec<String> = phase.into_iter().chain(threads).chain(since).collect();
         format!(
             "only {}: {left_out} other references are left out; {first_touches} stay that are the first to their \
              pages, since pages begin where they are first touched in the whole trace",
@@ -160,7 +181,7 @@ mod tests {
 
     #[test]
     fn first_touches_stay_whoever_makes_them() {
-        let choice = Choice { phase: Some("b".into()), threads: Some("1-2,7".parse().unwrap()) };
+        let choice = Choice { phase: Some("b".into()), threads: Some("1-2,7".parse().unwrap()), since: None };
         let mut chooser = Chooser::new(&choice, 3);
         let mut kept = Vec::new();
         let mut refer = |chooser: &mut Chooser<'_>, thread: u32, frames: &[u64]| {
@@ -186,5 +207,21 @@ mod tests {
         for wrong in ["", "a", "4-1", "1,,2", "-3"] {
             assert!(wrong.parse::<ThreadList>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_turn_is_cut_where_the_first_time_is_in_it() {
+        let choice = Choice { since: Some(Time(13)), ..Choice::default() };
+        let mut chooser = Chooser::new(&choice, 2);
+        let mut kept = Vec::new();
+        for first in [4, 8, 12, 16] {
+            let addresses = [0, 0, 1 << 12, 0];
+            let kinds = [Kind::new(8, false, false); 4];
+            let turn = Turn { thread: Thread(0), first: Time(first), addresses: &addresses, kinds: &kinds };
+            chooser.choose(turn, |turn| kept.push((turn.first.0, turn.addresses.len(), turn.kinds.len())));
+        }
+        // First touches at 4 and 6, then all from 13 on.
+        assert_eq!(kept, [(4, 1, 1), (6, 1, 1), (13, 3, 3), (16, 4, 4)]);
+        assert_eq!((chooser.left_out, chooser.first_touches), (7, 2));
     }
 }

@@ -84,6 +84,7 @@ pub(crate) fn parameters(ready: &Ready, placement: &str, replication: bool) -> V
     all.extend(model.set.iter().filter(|set| is_machine(set)).map(|set| parameter("set", set)));
     all.extend(experiment.choice.phase.iter().map(|phase| parameter("phase", phase)));
     all.extend(experiment.choice.threads.iter().map(|threads| parameter("only-threads", threads)));
+    all.extend(experiment.choice.since.map(|since| parameter("since", since.0)));
     all.extend(policies.iter().flat_map(|entry| policy(settings, entry)));
     all
 }

@@ -1,5 +1,6 @@
 //! Why a program pays for memory that is not uniform: the diagnosis of a trace ([`homing_core::why`]).
 
+mod alternatives;
 mod doubt;
 mod known;
 mod page;
@@ -8,6 +9,7 @@ pub mod sampled;
 mod small;
 mod threads;
 
+pub use alternatives::judge_trace;
 pub use page::{of_model, page, NONE_OF_GLOBAL, POLICIES};
 
 use crate::case::Case;

@@ -140,7 +140,7 @@ impl Args {
             placement: self.placement.clone(),
             bound_start: self.bound_start,
             information: self.info[0],
-            choice: chosen::Choice { phase: self.phase.clone(), threads: self.threads.clone() },
+            choice: chosen::Choice { phase: self.phase.clone(), threads: self.threads.clone(), since: None },
             ..self.model.experiment()
         };
         Ok(Comparison {

@@ -186,20 +186,20 @@ fn trace(args: &Args, path: &Path, notes: Vec<String>) -> anyhow::Result<Report>
     let pages_alone = !file.grain()?.is_exact();
     let asked = Asked { threads_on: args.threads_on.clone(), pages_alone, ..Asked::default() };
     let experiment = Experiment {
-        choice: Choice { phase: args.phase.clone(), threads: args.threads.clone() },
+        choice: Choice { phase: args.phase.clone(), threads: args.threads.clone(), since: None },
         usage: !args.by.is_empty(),
         ..model.experiment()
     };
     let ready = asked.today(experiment)?.ready(|_| Ok(Vec::new()))?;
-    let case = ready.case(&file, None)?;
-    let mut report = why::diagnose(&case)?;
-    let of_recording = notes.len() + file.notes.len() + case.layout.notes_on_trace();
-    report.notes.splice(0..0, notes.into_iter().chain(file.notes.clone()));
-    if let Some(page) = &args.html {
-        files::write(page, Over::Pages, crate::page::page(&why::page(&case, &report)?)?)?;
-    }
-    let whole = !case.layout.partial && report.verdict != Cause::NotKnown;
-    Ok(Report { report, code: if whole { Code::OK } else { Code::PARTIAL }, of_recording })
+    why::judge_trace(&ready, &file, |case, mut report| {
+        let of_recording = notes.len() + file.notes.len() + case.layout.notes_on_trace();
+        report.notes.splice(0..0, notes.into_iter().chain(file.notes.clone()));
+        if let Some(page) = &args.html {
+            files::write(page, Over::Pages, crate::page::page(&why::page(case, &report)?)?)?;
+        }
+        let whole = !case.layout.partial && report.verdict != Cause::NotKnown;
+        Ok(Report { report, code: if whole { Code::OK } else { Code::PARTIAL }, of_recording })
+    })?
 }
 
 /// Shows a report. Returns the exit code.

@@ -62,6 +62,8 @@ mod try_cli;
 mod tutorial;
 mod why;
 #[cfg(target_arch = "x86_64")]
+mod why_alternatives;
+#[cfg(target_arch = "x86_64")]
 mod why_believe;
 #[cfg(target_arch = "x86_64")]
 mod why_live;

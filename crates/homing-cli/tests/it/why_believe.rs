@@ -83,7 +83,7 @@ int main(int n, char **v) {
 "#;
 
 /// The diagnosis of what was recorded, and the exit code.
-fn why(lab: &Lab, options: &[&str]) -> (Value, i32) {
+pub fn why(lab: &Lab, options: &[&str]) -> (Value, i32) {
     let machine = lab.path("small.toml");
     std::fs::write(&machine, MACHINE).unwrap();
     let trace = lab.path("out.trace");

@@ -128,6 +128,10 @@ pub fn for_area(remedy: Remedy, area: &AreaReport, target: &Target) -> Vec<Snipp
                 "struct alignas({LINE}) part {{ long count; }} parts[THREADS];  /* add them up when asked */"
             ),
         ),
+        Remedy::SameThread => snippet(
+            Form::C,
+            "#pragma omp for schedule(static)  /* the same in each loop over it, so that a thread has the same part */",
+        ),
         Remedy::Migrate => snippet(Form::Shell, HOMING_RUN),
         Remedy::OneNode => return for_all(remedy, target),
     };
@@ -218,6 +222,10 @@ pub fn in_words(remedy: Remedy, id: impl Fn(u16) -> u32) -> String {
         Remedy::Migrate => {
             "let its pages follow their users: `homing run -- PROGRAM` (experimental: for batch programs, not for \
              servers)"
+        }
+        Remedy::SameThread => {
+            "let each thread go on with the part that it began with: the same division of the work in each phase \
+             (`schedule(static)` in each loop over it, or a queue of work for each thread)"
         }
         Remedy::SeparatePages => {
             "give each thread's part pages of its own: allocate the parts apart, each aligned to the page size"

@@ -76,6 +76,9 @@ const FEW: f64 = 0.8;
 /// ... and travel this often.
 const OFTEN: u64 = 1000;
 
+/// See [`Area::is_used_in_turn`].
+const TURNS: f64 = 0.5;
+
 impl AreaLines {
     fn add(&mut self, page: &PageFacts, costs: &Costs) {
         let Some(lines) = &page.lines else {
@@ -175,6 +178,13 @@ impl Area {
             self.pages.iter().for_each(|&page| lines.add(&facts[page], costs));
             self.lines = Some(lines);
         }
+    }
+
+    /// Whether its nodes use it one after the other, each for so long that moves would take off half of what no single
+    /// node for each page can.
+    pub fn is_used_in_turn(&self) -> bool {
+        let Placed { at_best, bound, local, .. } = self.costs;
+        at_best > local && at_best - bound >= TURNS * (at_best - local)
     }
 
     /// Whether most of its references are to pages that are falsely shared.

@@ -20,6 +20,11 @@ pub enum Doubt {
         /// 100 * its references / those of all threads.
         percent: f64,
     },
+    /// The recording ended while the program still filled memory that it had not used before.
+    Growing {
+        /// 100 * pages that are first used in the last quarter of the recording / all pages.
+        percent: f64,
+    },
     /// The trace has few references.
     Few {
         /// References.
@@ -46,6 +51,15 @@ pub enum Doubt {
         /// 100 * the gain of the remedies then.
         percent: f64,
     },
+    /// Threads use the same lines in turn, and these may travel far more often than the order of the recording shows.
+    Order {
+        /// Times they travelled in that order.
+        seen: u64,
+        /// Times more that they may travel where threads run at once.
+        hidden: u64,
+        /// 100 * the time that these would take / the run time with them.
+        percent: f64,
+    },
     /// The caches of the modelled machine hold all data in use, or nearly so.
     FitsCaches {
         /// Bytes of the pages that the program refers to.
@@ -64,6 +78,10 @@ impl Doubt {
             Doubt::OneThread { percent } => format!(
                 "one thread makes {percent:.0} % of the references, and only a part of the run was recorded"
             ),
+            Doubt::Growing { percent } => format!(
+                "the recording ended before the program did, and while it still filled new memory: {percent:.0} % of \
+                 its pages are first used in the last quarter"
+            ),
             Doubt::Few { references } => {
                 format!("the trace has {references} references, which do not tell what a longer run does")
             }
@@ -80,6 +98,11 @@ impl Doubt {
                  node {percent:.0} % ({})",
                 cause.short()
             ),
+            Doubt::Order { seen, hidden, percent } => format!(
+                "threads use the same cache lines in turn, which travel {seen} times between nodes in the order of the \
+                 recording, and up to {} times where threads run at once: that would be {percent:.0} % of the run time",
+                seen + hidden
+            ),
             Doubt::FitsCaches { bytes, caches } => format!(
                 "the program uses {}, and caches hold {} (modelled)",
                 mebibytes(*bytes),
@@ -93,7 +116,7 @@ impl Doubt {
         match self {
             Doubt::Crashed { .. } => "Repair the crash, then record again: homing why -- PROGRAM",
             Doubt::Cut => "Record again: homing why -- PROGRAM",
-            Doubt::OneThread { .. } => {
+            Doubt::OneThread { .. } | Doubt::Growing { .. } => {
                 "Record what comes later: homing why --from FUNCTION -- PROGRAM, or a larger --budget"
             }
             Doubt::Few { .. } => "Record a longer run: homing why -- PROGRAM",
@@ -104,6 +127,7 @@ impl Doubt {
                 "See where its pages are while the program runs: homing top, or homing why --pid N"
             }
             Doubt::Threads { .. } => "Say where they run: homing why TRACE --threads-on LIST",
+            Doubt::Order { .. } => "Record it with its threads at once: homing cc (docs/recording.md), then homing why",
             Doubt::FitsCaches { .. } => "Record a larger input: homing why -- PROGRAM",
         }
     }
@@ -126,17 +150,19 @@ mod tests {
             Doubt::Crashed { signal: 11 },
             Doubt::Cut,
             Doubt::OneThread { percent: 99.6 },
+            Doubt::Growing { percent: 30.0 },
             Doubt::Few { references: 7 },
             Doubt::SharedMemory { percent: 95.0 },
             Doubt::PageCache { file: "/data/weights".into(), bytes: 5 << 20, percent: 40.0 },
             Doubt::FitsCaches { bytes: 49 << 20, caches: 64 << 20 },
             Doubt::Threads { cause: Cause::SharedByAll, percent: 7.0 },
+            Doubt::Order { seen: 7, hidden: 9000, percent: 12.0 },
         ];
         for doubt in &all {
             let words = doubt.words();
             assert!(!words.ends_with('.') && !words.starts_with(char::is_uppercase), "{words}");
             assert!(doubt.advice().contains("homing "), "{doubt:?}");
         }
-        assert_eq!(all[6].words(), "the program uses 49 MiB, and caches hold 64 MiB (modelled)");
+        assert_eq!(all[7].words(), "the program uses 49 MiB, and caches hold 64 MiB (modelled)");
     }
 }

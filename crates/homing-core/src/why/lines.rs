@@ -5,12 +5,20 @@
 //! them (Torrellas, Lam & Hennessy 1994: judged by the word that misses). A line that the node last used so long ago
 //! that its caches have dropped it anyway is fetched for want of room, and does not count as travelling.
 //!
+//! Padding ends such travels where the parts of a line have a user each. Where nodes use random words of a line, some
+//! of its travels bring something new, and lines of their own would be needed for each word: these do not count.
+//!
 //! Lines also travel between the CPUs of a node. No memory sees that, but each time is a miss of the CPU's first level,
 //! which ends, too, if lines are not shared: [`Ended`] counts these.
 
+mod rounds;
+#[cfg(test)]
+mod tests;
+
 use crate::ids::Node;
 use crate::trace::Kind;
-use std::ops::AddAssign;
+use rounds::Rounds;
+use std::ops::{Add, AddAssign};
 
 /// Bytes of a line.
 pub const LINE: u64 = 64;
@@ -24,6 +32,11 @@ const BUDGET: usize = 512 << 20;
 pub(super) const OWN: f64 = 0.9;
 /// The lines of a page that travel most are kept.
 const KEPT: usize = 8;
+/// A line's parts have a user each if at most this share of its travels brings something new. Random uses of its words
+/// bring something new in no less than a sixteenth: a line has at most 16 words of 4 bytes.
+const PARTED: f64 = 1.0 / 32.0;
+/// A line that travels this often is judged by itself, others together with those of their page.
+const TELLING: u64 = 64;
 
 /// A frame that is not watched.
 const NONE: u32 = u32::MAX;
@@ -141,6 +154,8 @@ pub struct Lines {
     cpu_uses: Vec<CpuUse>,
     /// `[frame * cpus + cpu]`
     by_cpu: Vec<CpuLines>,
+    /// What the order of the recording hides.
+    rounds: Rounds,
 }
 
 /// A line that travels.
@@ -163,10 +178,12 @@ pub struct PageLines {
     pub references: Vec<u64>,
     /// Those among them to lines that the node has nearly to itself.
     pub own: Vec<u64>,
-    /// Times a line travelled to the node with nothing new.
+    /// Times a line travelled to the node with nothing new, for lines whose parts have a user each.
     pub falsely: Vec<u64>,
-    /// ... with something new.
+    /// Times a line travelled to the node with something new.
     pub truly: Vec<u64>,
+    /// Travels of lines that the order of the recording may hide ([`rounds`]).
+    pub hidden: u64,
     /// Writes after others than its maker had used the page.
     pub late_writes: Vec<u64>,
     /// By CPU.
@@ -179,7 +196,7 @@ impl Lines {
     /// Watches the first of `watched` that fit into memory: numbers of frames, of which the trace has `frames`.
     pub fn new(nodes: usize, cpus: usize, frames: usize, watched: &[u32], capacity: Capacity) -> Lines {
         let cpus = if cpus <= u128::BITS as usize { cpus } else { 0 };
-        let of_nodes = 32 + nodes * std::mem::size_of::<Use>();
+        let of_nodes = 32 + Rounds::BYTES + nodes * std::mem::size_of::<Use>();
         let of_cpus = 32 + cpus * std::mem::size_of::<CpuUse>();
         let fit = watched.len().min(BUDGET / (LINES * (of_nodes + of_cpus)));
         let mut slots = vec![NONE; frames];
@@ -202,6 +219,7 @@ impl Lines {
             cpu_users: vec![0; fit * LINES],
             cpu_uses: vec![CpuUse::default(); fit * LINES * cpus],
             by_cpu: vec![CpuLines::default(); fit * cpus],
+            rounds: Rounds::new(fit * LINES),
         }
     }
 
@@ -213,6 +231,7 @@ impl Lines {
     /// References of a thread on the CPU `cpu` of `node` to dense addresses (`frame << 12 | offset`). One that crosses
     /// lines counts for the first.
     pub fn turn(&mut self, node: Node, cpu: usize, addresses: &[u64], kinds: &[Kind]) {
+        self.rounds.tick(addresses.len());
         for (&address, &kind) in addresses.iter().zip(kinds) {
             self.clocks[node.index()].tick(address >> LINE_LOG2);
             if let Some(clock) = self.cpu_clocks.get_mut(cpu) {
@@ -223,6 +242,7 @@ impl Lines {
                 // What the node holds is judged by before the reference changes it.
                 self.reference_by_cpu(slot, node.index(), cpu, address, kind);
                 self.reference(slot, node.index(), address, kind);
+                self.rounds.reference(line_of(slot, address), node, kind.is_write());
             }
         }
     }
@@ -306,13 +326,18 @@ impl Lines {
     pub fn of_frame(&self, frame: u32, offset: u64) -> Option<PageLines> {
         let slot = self.slots.get(frame as usize).copied().filter(|&slot| slot != NONE)? as usize;
         let mut page = PageLines::new(self.nodes);
-        for (number, uses) in
-            self.uses[slot * LINES * self.nodes..].chunks(self.nodes).take(LINES).enumerate()
-        {
-            page.add_line(uses, offset as u32 + number as u32 * LINE as u32);
+        let lines = || self.uses[slot * LINES * self.nodes..].chunks(self.nodes).take(LINES);
+        let all: Vec<Travels> = lines().map(Travels::of).collect();
+        let few =
+            all.iter().filter(|travels| travels.sum() < TELLING).fold(Travels::default(), |a, &b| a + b);
+        for (number, uses) in lines().enumerate() {
+            let travels = if all[number].sum() < TELLING { few } else { all[number] };
+            page.add_line(uses, offset as u32 + number as u32 * LINE as u32, travels.are_of_parts());
         }
+        page.hidden = (slot * LINES..(slot + 1) * LINES).map(|line| self.rounds.hidden(line)).sum();
         page.late_writes.copy_from_slice(&self.late[slot * self.nodes..][..self.nodes]);
         page.cpus = self.by_cpu[slot * self.cpus..][..self.cpus].to_vec();
+        page.keep_parts(all.iter().map(|travels| travels.falsely).sum());
         page.keep_most();
         Some(page)
     }
@@ -330,15 +355,50 @@ fn bytes_of(address: u64, kind: Kind) -> u64 {
     (u64::MAX >> (LINE - bytes)) << first
 }
 
+/// How often lines travelled.
+#[derive(Clone, Copy, Debug, Default)]
+struct Travels {
+    truly: u64,
+    falsely: u64,
+}
+
+impl Travels {
+    fn of(uses: &[Use]) -> Travels {
+        let add = |sum: Travels, used: &Use| Travels {
+            truly: sum.truly + u64::from(used.truly),
+            falsely: sum.falsely + u64::from(used.falsely),
+        };
+        uses.iter().fold(Travels::default(), add)
+    }
+
+    fn sum(self) -> u64 {
+        self.truly + self.falsely
+    }
+
+    /// Whether the parts of these lines have a user each.
+    fn are_of_parts(self) -> bool {
+        self.truly as f64 <= PARTED * self.sum() as f64
+    }
+}
+
+impl Add for Travels {
+    type Output = Travels;
+
+    fn add(self, other: Travels) -> Travels {
+        Travels { truly: self.truly + other.truly, falsely: self.falsely + other.falsely }
+    }
+}
+
 impl PageLines {
     fn new(nodes: usize) -> PageLines {
         let none = || vec![0; nodes];
         let (references, own, falsely, truly, late_writes) = (none(), none(), none(), none(), none());
         let (cpus, travelling) = (Vec::new(), Vec::new());
-        PageLines { references, own, falsely, truly, late_writes, cpus, travelling }
+        PageLines { references, own, falsely, truly, hidden: 0, late_writes, cpus, travelling }
     }
 
-    fn add_line(&mut self, uses: &[Use], offset: u32) {
+    /// `parts`: whether the line's parts have a user each.
+    fn add_line(&mut self, uses: &[Use], offset: u32, parts: bool) {
         let all: u64 = uses.iter().map(|used| u64::from(used.references)).sum();
         let mut line = Travelling { truly: 0, falsely: 0, nodes: 0, offset };
         for (node, used) in uses.iter().enumerate().filter(|(_, used)| used.references > 0) {
@@ -347,7 +407,7 @@ impl PageLines {
             if references as f64 >= OWN * all as f64 {
                 self.own[node] += references;
             }
-            self.falsely[node] += u64::from(used.falsely);
+            self.falsely[node] += if parts { used.falsely.into() } else { 0 };
             self.truly[node] += u64::from(used.truly);
             line.nodes += 1;
             line.falsely += u64::from(used.falsely);
@@ -355,6 +415,26 @@ impl PageLines {
         }
         if line.truly + line.falsely > 0 {
             self.travelling.push(line);
+        }
+    }
+
+    /// Keeps of what CPUs missed with nothing new the share that lines of parts have; `falsely`: all travels between
+    /// nodes with nothing new. Where nothing travels between nodes, CPUs are judged together.
+    fn keep_parts(&mut self, falsely: u64) {
+        let kept = match falsely {
+            0 => {
+                let sum = |of: fn(&CpuLines) -> u64| self.cpus.iter().map(of).sum();
+                let travels = Travels {
+                    truly: sum(|cpu| cpu.truly.l1_misses),
+                    falsely: sum(|cpu| cpu.falsely.l1_misses),
+                };
+                f64::from(u8::from(travels.are_of_parts()))
+            }
+            all => self.falsely.iter().sum::<u64>() as f64 / all as f64,
+        };
+        let part = |count: u64| (count as f64 * kept).round() as u64;
+        for Ended { l1_misses, within } in self.cpus.iter_mut().map(|cpu| &mut cpu.falsely) {
+            (*l1_misses, *within) = (part(*l1_misses), part(*within));
         }
     }
 
@@ -373,6 +453,7 @@ impl PageLines {
         add(&mut self.falsely, other.falsely);
         add(&mut self.truly, other.truly);
         add(&mut self.late_writes, other.late_writes);
+        self.hidden += other.hidden;
         self.cpus.resize(other.cpus.len(), CpuLines::default());
         for (sum, more) in self.cpus.iter_mut().zip(other.cpus) {
             sum.falsely += more.falsely;
@@ -385,131 +466,5 @@ impl PageLines {
     /// The share of a node's references that are to lines of its own.
     pub fn own_share(&self, node: usize) -> f64 {
         self.own[node] as f64 / (self.references[node] as f64).max(1.0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ROOM: Capacity = Capacity { node: 1000, cpu: 1000 };
-
-    /// References (node, offset in the frame, write) of eight bytes each, by one CPU of each node.
-    fn lines(references: impl IntoIterator<Item = (u16, u64, bool)>) -> PageLines {
-        lines_of(1000, references)
-    }
-
-    fn lines_of(capacity: u64, references: impl IntoIterator<Item = (u16, u64, bool)>) -> PageLines {
-        let mut lines = Lines::new(2, 2, 4, &[3], Capacity { node: capacity, cpu: capacity });
-        for (node, offset, write) in references {
-            let kind = if write { Kind::write(8) } else { Kind::read(8) };
-            lines.turn(Node(node), node.into(), &[3 << 12 | offset, 2 << 12], &[kind, kind]);
-        }
-        assert_eq!((lines.watched(), lines.of_frame(2, 0)), (1, None));
-        lines.of_frame(3, 8192).unwrap()
-    }
-
-    #[test]
-    fn counters_of_two_nodes_in_one_line_travel_in_vain() {
-        let page = lines((0..100).flat_map(|_| [(0, 64, true), (1, 72, true)]));
-        // The first reference of each is not because of the other.
-        assert_eq!((&page.falsely, &page.truly), (&vec![99, 99], &vec![0, 0]));
-        assert_eq!(page.late_writes, [99, 100]);
-        assert_eq!(page.own, [0, 0]);
-        let line = Travelling { truly: 0, falsely: 198, nodes: 2, offset: 8192 + 64 };
-        assert_eq!(page.travelling, [line]);
-    }
-
-    #[test]
-    fn a_counter_of_all_travels_with_something_new() {
-        // Each reads what the other wrote, then writes: a fetch and an upgrade.
-        let increments = |node| [(node, 0, false), (node, 0, true)];
-        let page = lines((0..50).flat_map(|_| [increments(0), increments(1)].concat()));
-        assert_eq!((page.falsely, page.truly), (vec![0, 0], vec![98, 99]));
-    }
-
-    #[test]
-    fn lines_of_their_own_stay_where_they_are() {
-        let page = lines((0..100).flat_map(|_| [(0, 0, true), (1, 2048, true), (1, 2056, false)]));
-        assert_eq!((&page.falsely, &page.truly), (&vec![0, 0], &vec![0, 0]));
-        assert_eq!((page.own_share(0), page.own_share(1)), (1.0, 1.0));
-        assert_eq!(page.travelling, []);
-    }
-
-    #[test]
-    fn lines_that_the_caches_have_dropped_are_fetched_for_want_of_room() {
-        // Between two uses of a line a node uses 63 others.
-        let round = || (0..64).flat_map(|line| [(0, line * 64, true), (1, line * 64 + 8, true)]);
-        let falsely =
-            |capacity| lines_of(capacity, (0..10).flat_map(|_| round())).falsely.iter().sum::<u64>();
-        assert_eq!((falsely(200), falsely(20)), (2 * 64 * 9, 0));
-    }
-
-    #[test]
-    fn machines_of_many_nodes_are_told_apart() {
-        // Node 64 is not node 0.
-        let mut lines = Lines::new(128, 128, 1, &[0], ROOM);
-        for node in [0, 64, 0, 64] {
-            lines.turn(Node(node), node.into(), &[u64::from(node)], &[Kind::write(8)]);
-            lines.turn(Node(node), node.into(), &[2048 + u64::from(node) / 8], &[Kind::write(8)]);
-        }
-        let page = lines.of_frame(0, 0).unwrap();
-        assert_eq!((page.falsely[0], page.falsely[64]), (1, 1));
-    }
-
-    #[test]
-    fn readers_hold_a_line_together() {
-        let once = [(0, 0, true)].into_iter();
-        let page = lines(once.chain((0..100).flat_map(|_| [(0, 0, false), (1, 0, false)])));
-        assert_eq!((&page.falsely, &page.truly), (&vec![0, 0], &vec![0, 0]));
-        assert_eq!(page.late_writes, [0, 0]);
-    }
-
-    /// The lines of references (CPU, offset in the frame, write): CPUs 0 and 1 are on node 0, 2 and 3 on node 1.
-    fn of_cpus(
-        capacity: Capacity,
-        references: impl IntoIterator<Item = (usize, u64, bool)>,
-    ) -> Vec<CpuLines> {
-        let mut lines = Lines::new(2, 4, 1, &[0], capacity);
-        for (cpu, offset, write) in references {
-            let kind = if write { Kind::write(8) } else { Kind::read(8) };
-            lines.turn(Node(cpu as u16 / 2), cpu, &[offset], &[kind]);
-        }
-        lines.of_frame(0, 0).unwrap().cpus
-    }
-
-    #[test]
-    fn lines_travel_between_the_cpus_of_a_node_too() {
-        let counters =
-            |cpus: [usize; 2]| (0..100).flat_map(move |_| cpus.map(|cpu| (cpu, cpu as u64 * 8, true)));
-        let found = of_cpus(ROOM, counters([0, 1]));
-        let all = Ended { l1_misses: 99, within: 99 };
-        assert_eq!(
-            (found[0].falsely, found[1].falsely),
-            (all, all),
-            "the first of each is no miss by the other"
-        );
-        assert_eq!((found[0].truly, found[2]), (Ended::default(), CpuLines::default()));
-        let found = of_cpus(ROOM, counters([0, 2]));
-        let all = Ended { l1_misses: 99, within: 0 };
-        assert_eq!(
-            (found[0].falsely, found[2].falsely),
-            (all, all),
-            "between nodes none is served within one"
-        );
-        // One word that both write: each brings something new.
-        let found = of_cpus(ROOM, (0..100).flat_map(|_| [(0, 0, true), (1, 0, true)]));
-        assert_eq!((found[0].truly.within, found[0].falsely), (99, Ended::default()));
-    }
-
-    #[test]
-    fn what_a_cpu_has_no_room_for_is_not_taken_away() {
-        // Between two uses of a line a CPU uses 63 others.
-        let round = || (0..64).flat_map(|line| [(0, line * 64, true), (1, line * 64 + 8, true)]);
-        let misses = |cpu| {
-            let found = of_cpus(Capacity { node: 1000, cpu }, (0..10).flat_map(|_| round()));
-            found.iter().map(|found| found.falsely.within).sum::<u64>()
-        };
-        assert_eq!((misses(200), misses(20)), (2 * 64 * 9, 0));
     }
 }

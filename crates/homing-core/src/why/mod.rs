@@ -36,7 +36,7 @@ use crate::history::SpillError;
 use crate::ids::Node;
 use crate::machine::Costs;
 use crate::optimal::OptimalError;
-use crate::time::{Elapsed, Times};
+use crate::time::{CpuWork, Elapsed, Mover, Times, Work};
 use area::Area;
 use facts::{PageFacts, INTERVALS};
 use remedy::{Prediction, Remedy};
@@ -274,6 +274,36 @@ pub fn sensitivity(setup: &Setup<'_>, pages: &[usize]) -> f64 {
             costs.map(differ).sum::<f64>() / model.memory_cost.max(1.0)
         }
     }
+}
+
+/// Travels of lines that the order of a recording may hide, beside those that it shows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hidden {
+    /// Those that it shows.
+    pub seen: u64,
+    /// Those that it may hide.
+    pub hidden: u64,
+    /// The share of the run time that the hidden ones would take.
+    pub share: f64,
+}
+
+/// What the order of a recording may hide; nothing where times are not known, or on one node.
+pub fn hidden(setup: &Setup<'_>) -> Option<Hidden> {
+    let lines = || setup.facts.iter().filter_map(|page| page.lines.as_ref());
+    let hidden: u64 = lines().map(|lines| lines.hidden).sum();
+    let model = Model::new(setup);
+    let (nodes, times) = (model.nodes(), setup.times?);
+    let before = model.elapsed(&Traffic::new(nodes, setup.facts))?.total_ns;
+    let far = |cpu: &CpuCounts| {
+        let mut demand = vec![0; nodes];
+        demand[(cpu.node.index() + 1) % nodes] = hidden / setup.cpus.len().max(1) as u64;
+        CpuWork { demand, ..CpuWork::of(cpu.node, &cache::Counts::default()) }
+    };
+    let work =
+        Work { cpus: setup.cpus.iter().map(far).collect(), write_backs: Vec::new(), moves: Vec::new() };
+    let more = times.elapsed(&work, Mover::Own).total_ns;
+    let seen = lines().map(|lines| lines.falsely.iter().chain(&lines.truly).sum::<u64>()).sum();
+    (nodes > 1).then(|| Hidden { seen, hidden, share: more / (before + more).max(1e-9) })
 }
 
 /// Traffic that costs what the bound does: of each page, as much becomes local as the bound avoids.

@@ -25,6 +25,8 @@ pub enum Remedy {
     Replicate,
     /// Let pages follow their users while the program runs.
     Migrate,
+    /// Let each thread go on with the data that it began with.
+    SameThread,
     /// Small pages in place of huge ones, put so.
     SmallPages(Placing),
     /// Give each thread's part pages of its own.
@@ -75,6 +77,9 @@ impl Remedy {
             }
         }
         all.extend(area.migrated.map(|_| Remedy::Migrate));
+        if area.is_used_in_turn() {
+            all.push(Remedy::SameThread);
+        }
         let follows = area.small.and_then(|small| small.migrated);
         all.extend(follows.map(|_| Remedy::SmallPages(Placing::Follow)));
         all
@@ -90,7 +95,7 @@ impl Remedy {
             Remedy::SmallPages(placing) => {
                 placing.remedy().map_or(Flow::to(page.home), |remedy| remedy.flow(page, by))
             }
-            Remedy::Replicate | Remedy::OneNode => Flow::to(Node(by as u16)),
+            Remedy::Replicate | Remedy::OneNode | Remedy::SameThread => Flow::to(Node(by as u16)),
             Remedy::Migrate => page.costing(page.migrated.unwrap_or(page.costs.here)),
             // Parts on pages of their own share no lines either.
             Remedy::SeparatePages => {
@@ -126,9 +131,10 @@ impl Remedy {
         !places && !matches!(self, Remedy::SmallPages(placing) if placing != Placing::Follow)
     }
 
-    /// Whether its effect is known. How far contended lines can be split is not: at the least not at all.
+    /// Whether its effect is known. How far contended lines can be split is not, nor how much of its data a thread can
+    /// keep: at the least not at all.
     pub(super) fn is_sure(self) -> bool {
-        self != Remedy::SplitLines
+        !matches!(self, Remedy::SplitLines | Remedy::SameThread)
     }
 
     /// What an area costs with it.
@@ -146,7 +152,7 @@ impl Remedy {
             Remedy::SeparatePages => lines(|lines| lines.separated),
             Remedy::PadLines => lines(|lines| lines.padded),
             Remedy::SplitLines => lines(|lines| lines.split),
-            Remedy::OneNode => area.costs.local,
+            Remedy::OneNode | Remedy::SameThread => area.costs.local,
         }
     }
 }

@@ -51,7 +51,9 @@ impl Cause {
             Cause::InitialisedByOthers => "initialised by other threads than use it",
             Cause::SharedByAll => "shared by all: spread it",
             Cause::ReadShared => "read by all: replicate it or leave it",
-            Cause::UsedInTurn => "used by one node after the other: let it follow",
+            Cause::UsedInTurn => {
+                "used by one node after the other: keep threads to their data, or let it follow"
+            }
             Cause::FalselySharedPages => "falsely shared pages: separate the parts",
             Cause::SharedHugePages => "huge pages shared by nodes: use small pages there",
             Cause::FalselySharedLines => "falsely shared lines: pad them",
@@ -79,7 +81,7 @@ impl Cause {
             Remedy::InitialiseByUser | Remedy::Bind(_) => Cause::InitialisedByOthers,
             Remedy::Spread => Cause::SharedByAll,
             Remedy::Replicate => Cause::ReadShared,
-            Remedy::Migrate => Cause::UsedInTurn,
+            Remedy::Migrate | Remedy::SameThread => Cause::UsedInTurn,
             Remedy::SeparatePages => Cause::FalselySharedPages,
             Remedy::PadLines => Cause::FalselySharedLines,
             Remedy::SplitLines => Cause::ContendedLines,

@@ -6,7 +6,7 @@ use homing_core::history::Busy;
 use homing_core::ids::{Cpu, Node};
 use homing_core::machine::Costs;
 use homing_core::why::doubt::Doubt;
-use homing_core::why::facts::PageFacts;
+use homing_core::why::facts::{PageFacts, INTERVALS};
 use homing_core::why::verdict::Cause;
 use homing_core::why::{self, Setup};
 use homing_trace::NameId;
@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const ALONE: f64 = 0.97;
 /// Caches of other machines are up to this much larger than those that are modelled.
 const LARGER: f64 = 1.2;
+/// A program whose last quarter is the first to use this share of its pages still fills new memory.
+const GROWING: f64 = 0.1;
 /// With fewer references a trace says nothing of longer runs: less than a millisecond of one thread.
 const FEW: u64 = 100_000;
 
@@ -26,16 +28,29 @@ pub fn one_works(busy: &Busy) -> bool {
 
 /// Whether a trace is of a part of its program's run.
 fn is_part(case: &Case<'_>) -> bool {
-    let (summary, header) = (case.trace.summary(), case.trace.header());
+    is_of_region(case) || is_ended(case)
+}
+
+/// Whether the recording ended before the program did, and is of all that came before.
+pub fn ends_early(case: &Case<'_>) -> bool {
+    is_ended(case) && !is_of_region(case)
+}
+
+/// Whether a part of the run was asked for, or it had begun before.
+fn is_of_region(case: &Case<'_>) -> bool {
+    let header = case.trace.header();
     let asked =
         |key: &str| header.more.get(key).is_some_and(|value| !value.is_null() && value.as_u64() != Some(0));
-    let region = ["from", "to", "skip", "attached"].into_iter().any(asked);
-    let limit = header.more.get("limit").and_then(serde_json::Value::as_u64);
-    region
-        || summary.beyond_limit > 0
+    ["from", "to", "skip", "attached"].into_iter().any(asked) || header.windows().is_some()
+}
+
+/// Whether a limit, or a signal that somebody sent on purpose, ended the recording.
+fn is_ended(case: &Case<'_>) -> bool {
+    let summary = case.trace.summary();
+    let limit = case.trace.header().more.get("limit").and_then(serde_json::Value::as_u64);
+    summary.beyond_limit > 0
         || limit.is_some_and(|limit| summary.references >= limit)
         || summary.ending.is_some_and(|ending| ending.asked)
-        || header.windows().is_some()
 }
 
 /// Why there is no verdict, if there is none; `found`: what would be the verdict.
@@ -47,7 +62,7 @@ pub fn doubt(case: &Case<'_>, setup: &Setup<'_>, busy: &Busy, found: Cause) -> O
     if case.layout.partial {
         return Some(Doubt::Cut);
     }
-    if found != Cause::NotNuma || !case.ready.experiment.choice.is_everything() {
+    if found != Cause::NotNuma || !case.ready.experiment.choice.is_whole_program() {
         return None;
     }
     if is_flat(setup.costs) {
@@ -56,9 +71,21 @@ pub fn doubt(case: &Case<'_>, setup: &Setup<'_>, busy: &Busy, found: Cause) -> O
     if one_works(busy) && is_part(case) {
         return Some(Doubt::OneThread { percent: 100.0 * busy.share_of_busiest() });
     }
-    let of_others = of_others(case, setup);
+    let of_part = ends_early(case).then(|| growing(setup.facts)).flatten();
+    let of_others = of_part.or_else(|| of_others(case, setup));
     // One thread that does all the work has its own memory near itself, however much that is.
-    of_others.or_else(|| (!one_works(busy)).then(|| too_small(case, setup.facts)).flatten())
+    of_others.or_else(|| {
+        (!one_works(busy)).then(|| too_small(case, setup.facts).or_else(|| order(setup))).flatten()
+    })
+}
+
+/// Whether the recording ended while the program still filled new memory.
+fn growing(facts: &[PageFacts]) -> Option<Doubt> {
+    let last = (INTERVALS - INTERVALS / 4) as u16;
+    let first_use = |page: &&PageFacts| page.uses.iter().map(|used| used.interval).min();
+    let new = facts.iter().filter(|page| first_use(page).is_some_and(|first| first >= last)).count();
+    let share = new as f64 / (facts.len() as f64).max(1.0);
+    (share >= GROWING).then_some(Doubt::Growing { percent: 100.0 * share })
 }
 
 /// Whether no memory is far: then it does not matter where any page is.
@@ -114,6 +141,12 @@ impl Part {
         self.references += page.references();
         self.bytes += page.bytes;
     }
+}
+
+/// Lines whose travels the order of the recording may hide, where that changes the time.
+fn order(setup: &Setup<'_>) -> Option<Doubt> {
+    let why::Hidden { seen, hidden, share } = why::hidden(setup)?;
+    (share >= why::NOTHING).then_some(Doubt::Order { seen, hidden, percent: 100.0 * share })
 }
 
 /// Whether what was recorded is too small to tell of larger runs.

@@ -10,7 +10,7 @@ use homing_core::why::facts::{facts, PageFacts, INTERVALS};
 use homing_core::why::{small, CpuCounts};
 
 /// Bytes of a transparent huge page.
-const HUGE: u64 = 2 << 20;
+pub const HUGE: u64 = 2 << 20;
 
 /// What a program does if all its pages are small.
 pub struct SmallPages {

@@ -157,6 +157,7 @@ impl<'a> Page<'a> {
                 in_words(remedy, |node| self.id(node.into()))
             ));
             lines.extend(areas.iter().take(1).filter_map(|area| worst_line(area)));
+            lines.extend(areas.iter().take(1).filter_map(|area| source_line(&area.stack)));
             let command = plan::command(&areas, |node| self.id(node.into()));
             lines.extend(command.map(|command| format!("    without a change of the source: {command}")));
         }
@@ -225,6 +226,21 @@ fn worst_line(area: &AreaReport) -> Option<String> {
         "    most: {place}, used by {} nodes, travelled {travels} times, {} of them with nothing new in it",
         worst.nodes, worst.falsely
     ))
+}
+
+/// Most bytes of a source file.
+const SOURCE: u64 = 16 << 20;
+
+/// The line of the source that allocates an area, if its file is there by the name that the trace has.
+fn source_line(stack: &[String]) -> Option<String> {
+    let (_, place) = stack.first()?.strip_suffix(')')?.rsplit_once(" (")?;
+    let (file, number) = place.rsplit_once(':')?;
+    let number: usize = number.parse().ok().filter(|number| *number > 0)?;
+    let about = std::fs::metadata(file).ok()?;
+    let readable = about.is_file() && about.len() <= SOURCE;
+    let text = readable.then(|| std::fs::read(file)).and_then(Result::ok)?;
+    let line = String::from_utf8_lossy(text.split(|&byte| byte == b'\n').nth(number - 1)?).into_owned();
+    (!line.trim().is_empty()).then(|| format!("    {}: {}", visible::name(place), visible::name(line.trim())))
 }
 
 fn name(area: &AreaReport) -> Cow<'_, str> {
@@ -304,6 +320,23 @@ fn nodes(counts: &[u64], id: impl Fn(usize) -> u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_line_that_allocates_is_shown_where_its_file_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("grid.c");
+        std::fs::write(&file, "double *grid;\n\n   grid = malloc(8);\u{1b}[2J\n").unwrap();
+        let at = |line: &str| source_line(&[format!("make ({}:{line})", file.display())]);
+        let shown = at("3").unwrap();
+        assert!(
+            shown.starts_with("    /") && shown.ends_with("grid.c:3: grid = malloc(8);\\u001b[2J"),
+            "{shown}"
+        );
+        assert_eq!([at("2"), at("0"), at("9"), at("x")], [None, None, None, None]);
+        let other = |frame: &str| source_line(&[frame.to_owned()]);
+        assert_eq!([other("make (in /bin/sh)"), other("make (/dev/zero:1)"), other("")], [None, None, None]);
+        assert_eq!(source_line(&[]), None);
+    }
 
     #[test]
     fn nodes_are_told_in_few_words() {

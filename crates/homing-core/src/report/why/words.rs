@@ -128,6 +128,7 @@ fn fix(remedy: Remedy, several: bool, target: &Target) -> String {
         Remedy::Spread => format!("Interleaving {it} over the nodes"),
         Remedy::Replicate => "A copy on each node".into(),
         Remedy::Migrate => "Moving the pages to the nodes that use them".into(),
+        Remedy::SameThread => format!("Letting each thread go on with its own part of {it}"),
         Remedy::SmallPages(_) => "Small pages there".into(),
         Remedy::SeparatePages => "Giving each thread's part pages of its own, filled by that thread".into(),
         Remedy::PadLines => "Giving each thread's part cache lines of its own".into(),
