@@ -22,21 +22,17 @@
 //! * Milliseconds are references at a mean rate, as for `platinum`. A fault costs nothing, as in all policies here.
 //! * A local run of references that a scan interrupts faults at the page's next run.
 
+use super::balancing::{Balancing, Tunables};
 use super::pages::Pages;
 use super::settings::Param;
 use super::table::{restore, Begin, Entry};
 use super::{Context, Fault, Next, Policy, Sample};
 use crate::action::{Actions, Kind, Locations};
 use crate::ids::{Node, Page, Time};
-use crate::monitor::mapping::{Mapping, Touch, Walk};
+use crate::monitor::mapping::{Mapping, Touch};
 use serde::{Deserialize, Serialize};
 
-const PERIOD_SLOTS: f64 = 10.0;
-const PERIOD_THRESHOLD: f64 = 7.0;
-/// Passes in which a first fault is enough.
-const EARLY_PASSES: u64 = 4;
-/// The scan rate never exceeds this (`MAX_SCAN_WINDOW`).
-const MOST_MB_PER_SECOND: f64 = 2560.0;
+const TUNABLES: Tunables = Tunables::DEFAULT;
 
 /// The policy's line in the table.
 pub(super) const ENTRY: Entry = Entry {
@@ -47,12 +43,12 @@ pub(super) const ENTRY: Entry = Entry {
     replicates: false,
     begin: Begin::Given,
     params: &[
-        ms("scan-delay-ms", 1000.0, "time before the first scan"),
-        ms("scan-period-min-ms", 1000.0, "shortest time for a pass over the address space"),
-        ms("scan-period-max-ms", 60_000.0, "longest time for a pass over the address space"),
+        ms("scan-delay-ms", TUNABLES.scan_delay, "time before the first scan"),
+        ms("scan-period-min-ms", TUNABLES.scan_period_min, "shortest time for a pass over the address space"),
+        ms("scan-period-max-ms", TUNABLES.scan_period_max, "longest time for a pass over the address space"),
         Param {
             name: "scan-size-mb",
-            default: 256.0,
+            default: TUNABLES.scan_size_mb,
             range: (0.001, 1e9),
             unit: "MB",
             doc: "what one scan makes inaccessible",
@@ -61,18 +57,17 @@ pub(super) const ENTRY: Entry = Entry {
     ],
     build: |setup| {
         let value = |name| setup.values.get(name);
+        let tunables = Tunables {
+            scan_delay: value("scan-delay-ms"),
+            scan_period_min: value("scan-period-min-ms"),
+            scan_period_max: value("scan-period-max-ms"),
+            scan_size_mb: value("scan-size-mb"),
+        };
         Box::new(Linux {
             per_ms: value("rate") / 1000.0,
-            least: value("scan-period-min-ms"),
-            most: value("scan-period-max-ms"),
-            scan_mb: value("scan-size-mb"),
-            page_mb: 4096.0 / f64::from(1 << 20),
-            period: value("scan-period-min-ms"),
-            next_scan: Time((value("scan-delay-ms") * value("rate") / 1000.0) as u64),
-            order: Vec::new(),
-            walk: Walk::default(),
-            faults: Faults::default(),
-            pages: Pages::default(),
+            next_scan: Time((tunables.scan_delay * value("rate") / 1000.0) as u64),
+            balancing: Balancing::new(tunables, 4096),
+            mappings: Pages::default(),
         })
     },
     restore: restore::<Linux>,
@@ -82,105 +77,42 @@ const fn ms(name: &'static str, default: f64, doc: &'static str) -> Param {
     Param { name, default, range: (0.001, 1e12), unit: "ms", doc }
 }
 
-/// What is known of one page.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-struct State {
-    /// What scans have done to it.
-    mapping: Mapping<Time>,
-    /// The node of the last hint fault.
-    last: Option<Node>,
-}
-
-/// Hint faults of the present pass.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-struct Faults {
-    local: f64,
-    remote: f64,
-    private: f64,
-    shared: f64,
-}
-
 /// The policy.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Linux {
     /// References in a millisecond.
     per_ms: f64,
-    least: f64,
-    most: f64,
-    scan_mb: f64,
-    page_mb: f64,
-    /// The scan period in milliseconds.
-    period: f64,
     next_scan: Time,
-    /// The pages of the address space, by order of first reference.
-    order: Vec<Page>,
-    walk: Walk,
-    faults: Faults,
-    pages: Pages<State>,
+    balancing: Balancing,
+    /// What scans have done to each page.
+    mappings: Pages<Mapping<Time>>,
 }
 
 impl Linux {
     /// Scans up to `time`.
     fn clock(&mut self, time: Time) {
         while self.next_scan <= time {
-            self.scan();
-            let period = (self.period * self.per_ms).max(1.0) as u64;
+            let (mappings, now) = (&mut self.mappings, self.next_scan);
+            self.balancing.scan(|page| {
+                if let Some(mapping) = mappings.get_mut(page) {
+                    mapping.take_away(now);
+                }
+            });
+            let period = (self.balancing.period() * self.per_ms).max(1.0) as u64;
             let late = time.0.saturating_sub(self.next_scan.0) / period;
             // Scans of a time without any reference would find the pages as this one left them.
             self.next_scan = Time(self.next_scan.0 + period * late.max(1));
         }
     }
 
-    fn scan(&mut self) {
-        let window = (self.scan_mb / self.page_mb).max(1.0) as u64;
-        let (order, pages, now) = (&self.order, &mut self.pages, self.next_scan);
-        let over = self.walk.to_the_end(order.len(), window, |place| {
-            if let Some(state) = pages.get_mut(order[place]) {
-                state.mapping.take_away(now);
-            }
-            true
-        });
-        if over {
-            self.adapt();
-        }
-    }
-
-    /// `update_task_scan_period`.
-    fn adapt(&mut self) {
-        let windows = (self.order.len() as f64 * self.page_mb / self.scan_mb).ceil().max(1.0);
-        let floor = 1000.0 / (MOST_MB_PER_SECOND / self.scan_mb).max(1.0);
-        let least = (self.least / windows).max(floor.min(self.least));
-        let most = (self.most / windows).max(least);
-        let Faults { local, remote, private, shared } = std::mem::take(&mut self.faults);
-        if local + shared == 0.0 {
-            self.period = (self.period * 2.0).min(most);
-            return;
-        }
-        let slots = |part: f64, rest: f64| (part * PERIOD_SLOTS / (part + rest)).floor();
-        let locality = if local + remote > 0.0 { slots(local, remote) } else { 0.0 };
-        let privacy = if private + shared > 0.0 { slots(private, shared) } else { 0.0 };
-        let slot = (self.period / PERIOD_SLOTS).ceil();
-        let change = match (privacy, locality) {
-            (share, _) if share >= PERIOD_THRESHOLD => (share - PERIOD_THRESHOLD).max(1.0),
-            (_, share) if share >= PERIOD_THRESHOLD => (share - PERIOD_THRESHOLD).max(1.0),
-            _ => locality.max(privacy) - PERIOD_THRESHOLD,
-        };
-        self.period = (self.period + change * slot).clamp(least, most);
-    }
-
     /// A reference to the page: a hint fault if the page was scanned since the last.
     fn touch(&mut self, page: Page, node: Node, at: Locations, actions: &mut Actions) {
-        let early = self.walk.passes() <= EARLY_PASSES;
-        if self.pages.get_mut(page).is_none() {
-            self.order.push(page);
+        if self.mappings.get_mut(page).is_none() {
+            self.balancing.begins(page);
         }
-        let state = self.pages.entry(page, State::default);
-        let Touch::Hint(_) = state.mapping.touch() else { return };
-        let last = state.last.replace(node);
-        let private = last == Some(node) || (last.is_none() && early);
-        *(if private { &mut self.faults.private } else { &mut self.faults.shared }) += 1.0;
-        *(if at.holds(node) { &mut self.faults.local } else { &mut self.faults.remote }) += 1.0;
-        if private && !at.holds(node) {
+        let mapping = self.mappings.entry(page, Mapping::default);
+        let Touch::Hint(_) = mapping.touch() else { return };
+        if self.balancing.fault(page, node, at.holds(node)) {
             actions.push(page, Kind::Move { to: node }, "two hint faults from this node");
         }
     }
@@ -188,7 +120,7 @@ impl Linux {
 
 impl Policy for Linux {
     fn begin(&mut self, context: &Context) {
-        self.page_mb = context.page_bytes as f64 / f64::from(1 << 20);
+        self.balancing.set_page_bytes(context.page_bytes);
     }
 
     fn fault(&mut self, fault: &Fault, actions: &mut Actions) -> Next {
@@ -207,7 +139,8 @@ impl Policy for Linux {
     }
 
     fn page_gone(&mut self, page: Page) {
-        self.pages.remove(page);
+        self.mappings.remove(page);
+        self.balancing.gone(page);
     }
 
     /// The scanner walks over all pages.
@@ -219,7 +152,6 @@ impl Policy for Linux {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{expand, read_gap, run, uniform};
-    use super::*;
     use crate::history::History;
 
     #[test]
@@ -269,26 +201,5 @@ mod tests {
             (result.log.len(), sum, result.account.local, result.account.remote),
             (103, 10_459_861, 17824, 3122)
         );
-    }
-
-    #[test]
-    fn the_period_adapts_as_the_kernel_does() {
-        let costs = uniform(2, 5.0, 20.0, None);
-        let settings = super::super::settings::Settings::default();
-        let policy = super::super::table::find("linux").unwrap().make(&costs, false, &settings);
-        let mut linux: Linux = serde_json::from_value(policy.snapshot()).unwrap();
-        linux.order = vec![Page(0)];
-        let mut after = |period: f64, local: f64, remote: f64, private: f64, shared: f64| {
-            linux.period = period;
-            linux.faults = Faults { local, remote, private, shared };
-            linux.adapt();
-            linux.period
-        };
-        assert_eq!(after(2000.0, 0.0, 9.0, 9.0, 0.0), 4000.0, "nothing local, nothing shared: twice");
-        assert_eq!(after(2000.0, 5.0, 5.0, 9.0, 1.0), 2400.0, "nine tenths private: two slots more");
-        assert_eq!(after(2000.0, 7.0, 3.0, 0.0, 9.0), 2200.0, "seven tenths local: one slot more");
-        assert_eq!(after(2000.0, 4.0, 6.0, 1.0, 9.0), 1400.0, "four tenths: three slots less");
-        assert_eq!(after(1000.0, 1.0, 9.0, 0.0, 10.0), 1000.0, "never below the least");
-        assert_eq!(after(60_000.0, 9.0, 1.0, 9.0, 1.0), 60_000.0, "never above the most");
     }
 }

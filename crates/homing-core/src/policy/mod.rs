@@ -17,6 +17,7 @@
 
 pub mod ace;
 pub mod answer;
+pub mod balancing;
 pub mod competitive;
 mod counters;
 pub mod delay;
