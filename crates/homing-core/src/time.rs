@@ -101,6 +101,15 @@ impl Times {
 }
 
 impl Times {
+    /// The same, but moves and shoot-downs take nothing: for a caller that charges them itself.
+    #[must_use]
+    pub fn without_moves(&self) -> Times {
+        let mut times = self.clone();
+        times.moves.fill(0.0);
+        times.parameters.shootdown_ns = 0.0;
+        times
+    }
+
     /// Memories.
     pub fn nodes(&self) -> usize {
         self.nodes
@@ -201,7 +210,8 @@ pub struct Elapsed {
     pub own_mover_ns: f64,
     /// Of which beyond what the same misses take without contention.
     pub contention_ns: f64,
-    /// Of which page moves, shoot-downs, and scans for which the threads stood still: on the CPU with most of that.
+    /// Of which page moves, shoot-downs, scans for which the threads stood still, and what else a live session took: on
+    /// the CPU with most of that.
     pub moving_ns: f64,
     /// What the moves took whoever made them, besides shoot-downs.
     pub mover_ns: f64,
@@ -294,8 +304,9 @@ impl Times {
         work.moves.iter().zip(&self.moves).map(|(&moves, ns)| moves as f64 * ns).sum()
     }
 
-    /// The time of an interval in which each CPU also did something else for a time.
-    fn elapsed_beside(&self, work: &Work, beside: &[f64]) -> Elapsed {
+    /// The time of an interval in which each CPU in use also did something else for a time, in nanoseconds; moves take
+    /// no mover's time.
+    pub fn elapsed_beside(&self, work: &Work, beside: &[f64]) -> Elapsed {
         let load = self.load(work);
         let p = &self.parameters;
         let slowest = |queue: Option<(&Load, f64)>| {

@@ -427,6 +427,12 @@ fn a_simulated_live_session_brings_pages_home_and_its_log_can_be_checked() {
         session["scans"].as_u64().unwrap() >= 2 && session["hint_faults"].as_u64().unwrap() >= 16,
         "{session}"
     );
+    let charges = &session["charges"];
+    let scans = session["scans"].as_f64().unwrap();
+    // Each scan: the helper's 20 ms, and two ticks of 4 ms in which all threads stand still.
+    assert!(charges["scans_ns"].as_f64() == Some(scans * 20e6), "{session}");
+    assert!(charges["holds_ns"].as_f64() > Some(scans * 8e6), "{session}");
+    assert!(session["delay_seconds"].as_f64() > charges["holds_ns"].as_f64().map(|ns| ns / 1e9), "{session}");
     let curve = session["curve"].as_array().unwrap();
     let shares: Vec<f64> = curve.iter().filter_map(|point| point["nonlocal_percent"].as_f64()).collect();
     assert!(curve.len() > 100 && shares[0] > 40.0 && shares.last() == Some(&0.0), "{shares:?}");
@@ -437,6 +443,7 @@ fn a_simulated_live_session_brings_pages_home_and_its_log_can_be_checked() {
 
     let shown = succeeds(2, &[&on[..], &monitor].concat()).stdout;
     let shown = String::from_utf8(shown).unwrap();
+    assert!(shown.contains("charged (modelled): all threads held"), "{shown}");
     assert!(shown.contains("16 moved") && shown.contains("non-local % of misses over time"), "{shown}");
     let short = succeeds(2, &[&on[..], &["--monitor", "hint-faults"]].concat()).stdout;
     assert!(

@@ -26,9 +26,9 @@ pub struct Kernel {
     pub slow: f64,
     /// Time from the session's wish for a scan until the helpers are ready.
     pub ready: Micros,
-    /// Time in which all threads stand still for a scan.
+    /// Time in which all threads stand still for a scan until the scheduler's ticks have found the helper.
     pub stop: Micros,
-    /// CPU time of a process scan.
+    /// CPU time of a process scan; 0 for what threads and mappings take.
     pub look: Micros,
     /// Time of a page move by a single mover in microseconds; 0 for the machine's.
     pub page_move_us: f64,
@@ -63,14 +63,14 @@ pub const PARAMS: &[Param] = &[
         8.0,
         (0.0, 1e6),
         "ms",
-        "threads stand still for a scan: two ticks (docs/live.md: 4 to 20 ms)",
+        "threads stand still for a scan: two ticks (docs/live.md: 4 to 8 ms), and for what its threads and pages take",
     ),
     param(
         "look",
-        1.0,
+        0.0,
         (0.0, 1e6),
         "ms",
-        "CPU time of a process scan: 0.2 to 1 ms for eight threads (docs/monitors.md)",
+        "CPU time of a process scan; 0: by threads and mappings (docs/monitors.md)",
     ),
     param("move", 0.0, (0.0, 1e6), "us", "a page move by one of the movers; 0 for the machine's"),
     param(
@@ -107,8 +107,16 @@ impl Kernel {
     /// Session time of a page move, all movers together, where one takes `machine_ns` on the machine. What a trace
     /// stands for changes nothing about that.
     pub fn page_move(&self, machine_ns: f64) -> f64 {
-        let ns = if self.page_move_us > 0.0 { self.page_move_us * 1000.0 } else { machine_ns };
-        ns / MOVERS
+        self.page_copy(machine_ns) / MOVERS
+    }
+
+    /// CPU time of a page move by one mover, which the machine has as `machine_ns`.
+    pub fn page_copy(&self, machine_ns: f64) -> f64 {
+        if self.page_move_us > 0.0 {
+            self.page_move_us * 1000.0
+        } else {
+            machine_ns
+        }
     }
 
     /// Bytes that a node can still take when `used` are in use, and those of them that the engine would use.

@@ -194,9 +194,19 @@ impl<'a, M: Monitor> Memory<'a, M> {
     /// Closes the books on an interval, after the policy has acted; the program stood still for `still_ns` of it.
     /// Returns what policies are told, if times are modelled.
     pub fn close_interval(&mut self, end: u64, still_ns: f64) -> Option<Told> {
+        let mover = self.mover;
+        self.close_interval_as(end, |times, work| times.elapsed(work, mover).standing_still(still_ns))
+    }
+
+    /// The same, for a caller that models the interval's time.
+    pub fn close_interval_as(
+        &mut self,
+        end: u64,
+        elapsed: impl FnOnce(&Times, &Work) -> Elapsed,
+    ) -> Option<Told> {
         let now = self.books();
         let work = self.work(&self.began, &now);
-        let elapsed = self.times.map(|times| times.elapsed(&work, self.mover).standing_still(still_ns));
+        let elapsed = self.times.map(|times| elapsed(times, &work));
         let told = self.times.zip(elapsed.as_ref()).map(|(times, elapsed)| Told {
             waits: times.waits(&work, elapsed.total_ns),
             paces: elapsed.paces(&work, self.memories()),
@@ -216,6 +226,11 @@ impl<'a, M: Monitor> Memory<'a, M> {
         });
         self.began = now;
         told
+    }
+
+    /// Translations that were taken out of each CPU's TLBs.
+    pub fn shootdowns(&self) -> Vec<u64> {
+        self.hierarchy.counts().map(|counts| counts.shootdowns).collect()
     }
 
     /// The intervals that were closed.

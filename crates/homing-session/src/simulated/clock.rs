@@ -51,6 +51,11 @@ impl Clock {
         self.ns += time.0 as f64 * 1000.0;
     }
 
+    /// The program has lost some modelled nanoseconds.
+    pub(super) fn lose(&mut self, ns: f64) {
+        self.ns += ns * self.slow;
+    }
+
     /// References until `t`, or until the end of the stretch if that is earlier; at least one.
     pub(super) fn until(&self, t: Micros) -> u64 {
         let left = (t.0 as f64 * 1000.0 - self.ns) / self.each_ns;
@@ -93,6 +98,8 @@ mod tests {
         assert_eq!(clock.until(Micros::from_millis(99)), 2 * FIRST, "not much longer than the one before");
         clock.stand_still(Micros(10));
         assert_eq!((clock.now(), clock.modelled_ns(Micros(10))), (Micros(12), 5000.0));
+        clock.lose(1500.0);
+        assert_eq!(clock.now(), Micros(15));
         assert_eq!(clock.until(Micros(0)), 1, "what is late is never more than one reference late");
     }
 }

@@ -66,6 +66,17 @@ impl Marks {
         self.regions.iter().find(|region| region.name == name)
     }
 
+    /// The mapping of one page is taken away.
+    pub(super) fn take_away(&mut self, page: Page, now: Micros) {
+        self.pages[page.index()].take_away(now);
+    }
+
+    /// Pages that the next scan takes mappings from.
+    pub(super) fn to_mark(&self) -> usize {
+        let pages = self.pages.iter().zip(&self.of_page);
+        pages.filter(|(mapping, region)| self.met[**region as usize] && **mapping != Mapping::None).count()
+    }
+
     /// A scan of everything: says which pages have no mapping any more. What no scan has met before it leaves for the
     /// next (Linux 6.4 and later: `task_numa_work`).
     pub(super) fn scan(&mut self, now: Micros, mut unmap: impl FnMut(Page)) {
@@ -126,6 +137,7 @@ mod tests {
         assert_eq!(faults(&mut marks, 2), 1, "in a mapping that no scan has met");
         assert_eq!((scan(&mut marks), marks.regions().len()), (vec![0, 1], 2));
         assert_eq!((faults(&mut marks, 0), faults(&mut marks, 2), marks.faults.hints), (1, 0, 1));
+        assert_eq!(marks.to_mark(), 3);
         assert_eq!(scan(&mut marks), [0, 1, 2]);
         assert_eq!(marks.regions()[0].name, "memory#0");
     }

@@ -1,11 +1,17 @@
 //! The live engine on a simulated machine: the very [`Session`] that `homing run` drives against a kernel, driven by a
 //! trace. References go through caches and TLBs and take modelled time; what the session asks for is answered as a
-//! kernel would, after the delays of [`homing_core::monitor::kernel`].
+//! kernel would, after the delays of [`homing_core::monitor::kernel`]. What the engine and the kernel take of CPUs is
+//! charged in the program's time (`ledger.rs`), by one table (`costs.rs`).
 //!
-//! What is left out: the engine's own CPU time, and that of faults; mappings that go away; page cache, which the trace
-//! does not tell from other memory; huge pages beside small ones.
+//! What is left out: mappings that go away; page cache, which the trace does not tell from other memory; huge pages
+//! beside small ones; threads that a scheduler moves by itself.
 
+mod balancing;
+#[cfg(test)]
+mod charged;
 mod clock;
+mod costs;
+mod ledger;
 mod marks;
 mod movers;
 mod steps;
@@ -18,7 +24,9 @@ use crate::input::Access;
 use crate::plan::Plan;
 use crate::{weight_of_a_burst, Input, Output, Session, Settings, HUGE, INTERVAL, PAGE};
 use ahash::AHashMap;
+pub use balancing::{balance, Balanced};
 use clock::Clock;
+use costs::{Costs as Prices, COSTS};
 use homing_core::action::{Action, Entry};
 use homing_core::cache::cpus::Whereabouts;
 use homing_core::engine;
@@ -33,6 +41,8 @@ use homing_core::system::{self, Run, Setup, SystemError};
 use homing_core::time::{Mover, Times};
 use homing_core::timeline::{Mark, Moment};
 use homing_core::trace::{Turn, Visitor};
+pub use ledger::Charges;
+use ledger::{Ledger, On};
 use marks::Marks;
 use movers::Movers;
 use serde::Serialize;
@@ -56,6 +66,11 @@ pub struct Live {
     pub faults_before: u64,
     /// Orders that were left at the end.
     pub left_waiting: u64,
+    /// CPU time that the session took, and the kernel for it.
+    pub charges: Charges,
+    /// The time that these charges took of the program, in nanoseconds of the session: how much sooner the slowest CPU
+    /// of each interval would have been done without them.
+    pub delay_ns: f64,
     /// By interval of the session.
     pub curve: Vec<Point>,
 }
@@ -103,7 +118,7 @@ pub fn run(
 ) -> Result<(Run, Option<Live>), SystemError> {
     match choice.entry.build {
         Build::Session => {
-            let (run, live) = run_session(setup, policy, Kernel::of(&choice.values), log)?;
+            let (run, live) = run_session(setup, policy, Kernel::of(&choice.values), &COSTS, log)?;
             Ok((run, Some(live)))
         }
         _ => Ok((system::run(setup, policy, choice)?, None)),
@@ -114,9 +129,12 @@ fn run_session(
     setup: &Setup,
     policy: &dyn Policy,
     kernel: Kernel,
+    prices: &Prices,
     log: &mut dyn Log,
 ) -> Result<(Run, Live), SystemError> {
-    let times = check(setup)?;
+    let machine = check(setup)?;
+    // Moves are charged here, in the session's time, whatever the trace stands for.
+    let times = &machine.without_moves();
     let (settings, context) = (settings(setup), context(setup));
     log.begin(&settings, &context);
     let mut policy = policy.boxed_clone();
@@ -127,7 +145,7 @@ fn run_session(
         plan: Plan::default(),
         record: true,
     });
-    let memory = Memory::new(&Setup { mover: beside(setup), ..*setup }, Marks::new(setup.addresses))?;
+    let memory = Memory::new(&Setup { times: Some(times), ..*setup }, Marks::new(setup.addresses))?;
     let began = memory.books();
     let moments = setup.timeline.moments(u64::MAX, Time(setup.trace.references()));
     let mut world = World {
@@ -137,14 +155,19 @@ fn run_session(
         session,
         memory,
         log,
+        prices,
+        copy_ns: kernel.page_copy(machine.page_move_ns()),
+        shootdown_ns: machine.parameters().shootdown_ns,
         clock: Clock::new(times.hit_ns() / setup.cpus.cpus().len().max(1) as f64, kernel.slow),
+        ledger: Ledger::new(setup.cpus.cpus().len(), setup.mover, kernel.slow),
         stretch: began,
         whereabouts: Whereabouts::default(),
         threads: Threads::default(),
         moments: moments.into_iter().peekable(),
-        movers: Movers::new(kernel.page_move(times.page_move_ns())),
+        movers: Movers::new(kernel.page_move(machine.page_move_ns())),
         page_at: AHashMap::new(),
         used: vec![0; usize::from(setup.costs.memories())],
+        hints: 0,
         accesses: Vec::new(),
         found: false,
         open: kernel.closed == Micros(0),
@@ -163,14 +186,6 @@ fn run_session(
     let visited = setup.trace.visit_all(&mut world)?;
     let (run, live) = world.finish();
     Ok((Run { visited, ..run }, live))
-}
-
-/// Whose time moves take while the threads run: if they stand still for moves, the session's clock has that time.
-fn beside(setup: &Setup) -> Mover {
-    match setup.mover {
-        Mover::Stopped => Mover::Own,
-        mover => mover,
-    }
 }
 
 fn check<'a>(setup: &Setup<'a>) -> Result<&'a Times, SystemError> {
@@ -229,7 +244,12 @@ struct World<'a, 'p> {
     session: Session<'p>,
     memory: Memory<'a, Marks>,
     log: &'p mut dyn Log,
+    prices: &'p Prices,
+    /// The copy of a page on the CPU that moves it, and a shoot-down on a CPU, in nanoseconds.
+    copy_ns: f64,
+    shootdown_ns: f64,
     clock: Clock,
+    ledger: Ledger,
     /// When the clock's stretch began.
     stretch: Books,
     whereabouts: Whereabouts,
@@ -240,6 +260,8 @@ struct World<'a, 'p> {
     page_at: AHashMap<u64, u32>,
     /// Bytes in use on each node.
     used: Vec<u64>,
+    /// Hint faults that were charged.
+    hints: u64,
     /// What was seen and not handed to the session yet.
     accesses: Vec<Access>,
     /// A look has found the process.
@@ -284,7 +306,7 @@ impl Visitor for World<'_, '_> {
             let served = self.memory.refer(place.cpu, &stretch);
             from += served;
             self.clock.pass(served as u64);
-            self.take_faults(turn.thread);
+            self.take_faults(turn.thread, place.cpu);
         }
     }
 
@@ -344,11 +366,17 @@ impl World<'_, '_> {
     /// Measures the clock's stretch when it is over.
     fn measure(&mut self) {
         if self.clock.stretch_is_over() {
-            let now = self.memory.books();
-            let work = self.memory.work(&self.stretch, &now);
-            self.clock.measured(self.times.elapsed(&work, beside(self.setup)).total_ns);
-            self.stretch = now;
+            self.end_stretch();
         }
+    }
+
+    fn end_stretch(&mut self) {
+        let now = self.memory.books();
+        let work = self.memory.work(&self.stretch, &now);
+        let (ns, charged_ns) = self.ledger.end_stretch(self.times, &work);
+        self.clock.measured(ns);
+        self.clock.lose(charged_ns);
+        self.stretch = now;
     }
 
     /// Ends the session.
@@ -359,6 +387,7 @@ impl World<'_, '_> {
         }
         self.settle();
         self.feed(Input::End);
+        self.end_stretch();
         self.close_interval();
         let account = self.session.account().clone();
         let faults = self.memory.watch.monitor.faults;
@@ -369,6 +398,8 @@ impl World<'_, '_> {
             hint_faults: faults.hints,
             faults_before: faults.before,
             left_waiting: self.session.orders().waiting() as u64,
+            charges: self.ledger.charges(),
+            delay_ns: self.ledger.delay_ns(),
             curve: self.curve,
             account,
         };

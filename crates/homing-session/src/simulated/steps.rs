@@ -1,7 +1,7 @@
 //! What the live driver does around the session (homing-live, `session/`), step by step, against a simulated kernel.
 
 use super::threads::id;
-use super::{is_huge, nodes, Point, World, PROCESS};
+use super::{is_huge, nodes, On, Point, World, PROCESS};
 use crate::input::{Access, AccessKind, Answer, Landed, Looked, Noticed, Scanned, SplitResult};
 use crate::output::{Decided, HugePage, Order, Output, Question, RecordedOutcome, Settlement};
 use crate::{Input, INTERVAL, PAGE};
@@ -10,7 +10,7 @@ use homing_core::engine::Executor;
 use homing_core::ids::{Micros, Node, Page, Thread, Time};
 use homing_core::monitor::kernel::AT_ONCE;
 use homing_core::monitor::NO_HOME;
-use homing_core::time::Mover;
+use homing_core::time::{Mover, Times, Work};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
@@ -44,6 +44,7 @@ impl World<'_, '_> {
             }
         }
         self.settle();
+        self.ledger.charge(On::Engine, self.prices.interval);
         self.feed(Input::IntervalEnd);
         self.close_interval();
         self.interval_end = self.interval_end.max(self.clock.now()).plus(INTERVAL);
@@ -63,6 +64,16 @@ impl World<'_, '_> {
         }
     }
 
+    /// The engine's work on an input.
+    fn charge(&mut self, input: &Input) {
+        let ns = match input {
+            Input::Accesses(accesses) => accesses.len() as f64 * self.prices.sample,
+            Input::Located { answers, .. } => answers.len() as f64 * self.prices.question,
+            _ => return,
+        };
+        self.ledger.charge(On::Engine, ns);
+    }
+
     /// Hands the session an input, carries out what it asks for, and so on until it asks for nothing.
     pub(super) fn feed(&mut self, input: Input) {
         let mut inputs = VecDeque::from([input]);
@@ -70,6 +81,7 @@ impl World<'_, '_> {
         while let Some(input) = inputs.pop_front() {
             let t = self.clock.now();
             self.log.input(t, &input);
+            self.charge(&input);
             self.session.input(t, input, &mut outputs);
             for output in outputs.drain(..) {
                 self.log.output(&output);
@@ -112,8 +124,13 @@ impl World<'_, '_> {
     fn look(&mut self) -> Looked {
         let regions = self.memory.watch.monitor.regions();
         let pages = self.memory.placed() * (self.setup.addresses.page_size().bytes() / PAGE);
+        let ns = match self.kernel.look {
+            Micros(0) => self.prices.process_scan(self.threads.count(), regions.len()),
+            cost => cost.0 as f64 * 1000.0,
+        };
+        self.ledger.charge(On::ProcessScan, ns);
         let mut looked = Looked {
-            cost: self.kernel.look,
+            cost: Micros((ns / 1000.0) as u64),
             threads: self.threads.look(),
             resident_pages: pages,
             room: nodes(self.setup.costs).map(|node| self.room(node).map(|(_, wanted)| wanted)).collect(),
@@ -149,7 +166,11 @@ impl World<'_, '_> {
 
     /// The helpers are ready: the scan begins and ends while all threads stand still.
     pub(super) fn mark(&mut self, began: Micros) {
-        let stop = self.kernel.stop;
+        let marks = &self.memory.watch.monitor;
+        let (threads, pages, mappings) = (self.threads.count(), marks.to_mark(), marks.regions().len());
+        let hold = self.prices.hold(threads, pages, mappings, self.shootdown_ns);
+        let stop = self.kernel.stop.plus(Micros((hold / 1000.0) as u64));
+        self.ledger.charge(On::Helper, self.prices.helper);
         self.stand_still(stop);
         let (now, mut unmapped) = (self.clock.now(), Vec::new());
         self.memory.watch.monitor.scan(now, |page| unmapped.push(page));
@@ -161,15 +182,20 @@ impl World<'_, '_> {
 
     fn stand_still(&mut self, time: Micros) {
         self.clock.stand_still(time);
+        self.ledger.hold(time.0 as f64 * 1000.0);
         (self.still, self.stopped) = (self.still.plus(time), self.stopped.plus(time));
     }
 
-    /// Takes the faults of the last references, by a thread.
-    pub(super) fn take_faults(&mut self, thread: Thread) {
+    /// Takes the faults of the last references, by a thread on a CPU.
+    pub(super) fn take_faults(&mut self, thread: Thread, cpu: u16) {
         self.note_new_pages();
         if self.memory.watch.reports.samples.is_empty() {
             return;
         }
+        let hints = self.memory.watch.monitor.faults.hints;
+        let faults = (hints - std::mem::replace(&mut self.hints, hints)) as f64 * self.prices.hint_fault;
+        let samples = self.memory.watch.reports.samples.len() as f64 * self.prices.perf_sample;
+        self.ledger.charge(On::Fault(cpu), faults + samples);
         let now = self.clock.now();
         let after_scan = self.last_scan.map(|scan| now.since(scan));
         for seen in self.memory.take_samples() {
@@ -194,10 +220,12 @@ impl World<'_, '_> {
 
     /// A batch has landed: its pages are where they were to go.
     pub(super) fn land(&mut self, orders: &[Order]) {
+        let before = self.memory.shootdowns();
         for order in orders {
             let landed = self.land_one(order);
             self.movers.finished.push((order.tag, landed));
         }
+        self.ledger.shootdowns(&before, &self.memory.shootdowns(), self.shootdown_ns);
     }
 
     fn land_one(&mut self, order: &Order) -> Landed {
@@ -212,6 +240,10 @@ impl World<'_, '_> {
         let kind = Kind::Move { to: order.to };
         match self.memory.execute(&Action { page: Page(page), kind, reason: "" }) {
             Outcome::Done => {
+                // Threads that stand still for moves: the hold is the charge.
+                if self.setup.mover != Mover::Stopped {
+                    self.ledger.charge(On::Mover, self.copy_ns);
+                }
                 self.used[from.index()] -= bytes;
                 self.used[order.to.index()] += bytes;
                 Landed::There
@@ -236,7 +268,9 @@ impl World<'_, '_> {
     /// Closes the books on an interval.
     pub(super) fn close_interval(&mut self) {
         let still = self.clock.modelled_ns(std::mem::take(&mut self.still));
-        self.memory.close_interval(self.clock.references(), still);
+        let ledger = &mut self.ledger;
+        let elapsed = |times: &Times, work: &Work| ledger.end_interval(times, work, still);
+        self.memory.close_interval_as(self.clock.references(), elapsed);
         let Some(interval) = self.memory.intervals().last() else { return };
         let misses = interval.local + interval.remote;
         let percent = 100.0 * interval.remote as f64 / misses as f64;

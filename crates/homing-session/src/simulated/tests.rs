@@ -11,11 +11,11 @@ use homing_core::timeline::Timeline;
 use homing_core::trace::{Header, Kind, Summary, Trace, TraceWriter};
 
 const NODES: [Node; 4] = [Node(0), Node(1), Node(2), Node(3)];
-const PAGES: u64 = 64;
+pub(super) const PAGES: u64 = 64;
 const ROUNDS: u64 = 60;
 
 /// Four threads on four nodes; thread `by(page)` makes each page, then each thread walks its own quarter of them.
-fn trace(by: impl Fn(u64) -> u32) -> Vec<u8> {
+pub(super) fn trace(by: impl Fn(u64) -> u32) -> Vec<u8> {
     let mut writer = TraceWriter::new(Vec::new(), &Header::new("test", "0")).unwrap();
     let mut refer = |thread: u32, page: u64, at: u64, write: bool| {
         let address = 0x4000_0000 + page * PAGE + at * 64;
@@ -84,6 +84,20 @@ fn live(
     change: impl FnOnce(&mut Setup),
     log: &mut dyn Log,
 ) -> (Run, Live) {
+    on_machine(bytes, schedule, change, |setup| {
+        let policy = table::find("work-function").unwrap().make(setup.costs, false, &Parameters::default());
+        let (run, live) = super::run(setup, &*policy, &monitor.parse().unwrap(), log).unwrap();
+        (run, live.unwrap())
+    })
+}
+
+/// Lays a trace over the machine of these tests.
+pub(super) fn on_machine<T>(
+    bytes: &[u8],
+    schedule: &str,
+    change: impl FnOnce(&mut Setup),
+    simulate: impl FnOnce(&Setup) -> T,
+) -> T {
     let trace = Trace::open(bytes).unwrap();
     let mut binding = ThreadsOn::Fill.bind(&NODES).unwrap();
     let mut timeline = Timeline::default();
@@ -109,21 +123,19 @@ fn live(
         log: true,
     };
     change(&mut setup);
-    let policy = table::find("work-function").unwrap().make(setup.costs, false, &Parameters::default());
-    let (run, live) = super::run(&setup, &*policy, &monitor.parse().unwrap(), log).unwrap();
-    (run, live.unwrap())
+    simulate(&setup)
 }
 
 /// Ten seconds for each of the trace's 1.4 ms or so.
-const SLOW: &str = "hint-faults:slow=7000";
+pub(super) const SLOW: &str = "hint-faults:slow=7000";
 
-fn homes(run: &Run) -> Vec<u16> {
+pub(super) fn homes(run: &Run) -> Vec<u16> {
     let mut homes = run.homes.clone();
     homes.sort_unstable();
     homes.iter().map(|(_, home)| home.0).collect()
 }
 
-fn quarters(nodes: [u16; 4]) -> Vec<u16> {
+pub(super) fn quarters(nodes: [u16; 4]) -> Vec<u16> {
     (0..PAGES).map(|page| nodes[(page / (PAGES / 4)) as usize]).collect()
 }
 

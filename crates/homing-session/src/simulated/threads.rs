@@ -21,6 +21,7 @@ struct Task {
 #[derive(Debug, Default)]
 pub(super) struct Threads {
     tasks: ByThread<Task>,
+    count: usize,
     began: bool,
     arrivals: Vec<Arrival>,
 }
@@ -28,9 +29,9 @@ pub(super) struct Threads {
 impl Threads {
     /// A thread makes references on a node.
     pub(super) fn runs(&mut self, thread: Thread, node: Node) {
-        let began = &mut self.began;
+        let (began, count) = (&mut self.began, &mut self.count);
         let task = self.tasks.get_or_insert_with(thread, || {
-            *began = true;
+            (*began, *count) = (true, *count + 1);
             Task { node, ran: true, news: true }
         });
         task.news |= task.node != node;
@@ -48,6 +49,11 @@ impl Threads {
             at,
             bound: false,
         });
+    }
+
+    /// Threads so far.
+    pub(super) fn count(&self) -> usize {
+        self.count
     }
 
     /// Whether threads began since the last time.

@@ -10,7 +10,7 @@ use homing_core::monitor::table::{Build, Choice};
 use homing_core::policy::table::Entry;
 use homing_core::policy::Context;
 use homing_live::journal::{Header, Writer};
-use homing_session::simulated::{Live, Log, Point};
+use homing_session::simulated::{Charges, Live, Log, Point};
 use homing_session::{Input, Output, Settings};
 use serde_json::{json, Value};
 use std::io;
@@ -102,6 +102,8 @@ pub fn as_json(live: &Live) -> Value {
         "unmapped": account.unmapped,
         "left_waiting": live.left_waiting,
         "moving_seconds": account.moving.seconds(),
+        "charges": live.charges,
+        "delay_seconds": live.delay_ns / 1e9,
         "curve": live.curve,
     })
 }
@@ -135,6 +137,22 @@ pub fn print(live: &Live) -> anyhow::Result<()> {
              nanosecond for N"
         );
     }
+    let Charges { holds_ns, faults_ns, moves_ns, shootdowns_ns, scans_ns, process_scans_ns, engine_ns } =
+        live.charges;
+    outln!(
+        "charged (modelled): all threads held {:.0} ms; CPU time: hint faults {:.0} ms, page moves {:.0} ms, \
+         shoot-downs {:.0} ms, scans {:.0} ms, process scans {:.0} ms, engine {:.0} ms; the program is {:.0} ms \
+         slower for it ({:.2} %)",
+        holds_ns / 1e6,
+        faults_ns / 1e6,
+        moves_ns / 1e6,
+        shootdowns_ns / 1e6,
+        scans_ns / 1e6,
+        process_scans_ns / 1e6,
+        engine_ns / 1e6,
+        live.delay_ns / 1e6,
+        100.0 * live.delay_ns / (seconds(live) * 1e9 - live.delay_ns).max(1.0)
+    );
     let parts = live.curve.chunks(live.curve.len().div_ceil(SHOWN).max(1)).map(share);
     outln!("non-local % of misses over time: {}", parts.collect::<Vec<_>>().join(" "));
     Ok(())
