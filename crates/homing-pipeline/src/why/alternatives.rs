@@ -1,5 +1,5 @@
-//! Other readings of a trace, each tried where the first one finds nothing and the trace itself gives a reason for it: a
-//! confident "not NUMA" must hold in all of them.
+//! Other readings of a trace, each tried where the first one finds nothing and the trace itself gives a reason for it:
+//! a confident "not NUMA" must hold in all of them.
 
 use super::doubt::ends_early;
 use super::small::HUGE;

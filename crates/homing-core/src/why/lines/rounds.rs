@@ -1,6 +1,6 @@
-//! Travels of lines that the order of a recording hides. A recorder that runs one thread at a time lets each thread use a
-//! line many times before the next one does. Where threads run at once, the line travels as often as the one asks for it
-//! that asks less often.
+//! Travels of lines that the order of a recording hides. A recorder that runs one thread at a time lets each thread use
+//! a line many times before the next one does. Where threads run at once, the line travels as often as the one asks for
+//! it that asks less often.
 
 use crate::ids::Node;
 
