@@ -57,7 +57,7 @@ fn readings(case: &Case<'_>) -> Vec<Reading> {
         let since = Some(Time(references - references / LAST));
         Reading {
             experiment: Experiment { choice: Choice { since, ..Choice::default() }, ..experiment() },
-            words: " This is of the last quarter of the recording, which ended before the program did: of all of \
+            words: " This is of the last quarter of the recording, which ended before the program did; in all of \
                     it there is nothing to gain.",
         }
     });
@@ -67,7 +67,8 @@ fn readings(case: &Case<'_>) -> Vec<Reading> {
         experiment.model.page_size = vec![PageSize::MIB2];
         Reading {
             experiment,
-            words: " This is of pages of 2 MiB, for which the program asks: in pages of 4 KiB there is nothing to \
+            words:
+                " This is of pages of 2 MiB, for which the program asks; in smaller ones there is nothing to \
                     gain.",
         }
     });

@@ -71,7 +71,8 @@ pub fn doubt(case: &Case<'_>, setup: &Setup<'_>, busy: &Busy, found: Cause) -> O
     if one_works(busy) && is_part(case) {
         return Some(Doubt::OneThread { percent: 100.0 * busy.share_of_busiest() });
     }
-    let of_part = ends_early(case).then(|| growing(setup.facts)).flatten();
+    let whole = case.ready.experiment.choice.is_everything();
+    let of_part = (whole && ends_early(case)).then(|| growing(setup.facts)).flatten();
     let of_others = of_part.or_else(|| of_others(case, setup));
     // One thread that does all the work has its own memory near itself, however much that is.
     of_others.or_else(|| {
