@@ -183,11 +183,14 @@ impl PageFacts {
         self.lines.as_ref().map_or(0.0, |lines| lines.own_share(by))
     }
 
-    /// The share of a node's references for which a line brought nothing new; with `all` also those for which it
-    /// brought something new. A line that travelled was fetched from memory, or by way of it.
+    /// The share of a node's references for which a line brought nothing new, where its parts have a user each; with
+    /// `all` those for which any line travelled. A line that travelled was fetched from memory, or by way of it.
     pub fn travels(&self, by: usize, all: bool) -> f64 {
-        let lines = self.lines.as_ref();
-        let travels = lines.map_or(0, |lines| lines.falsely[by] + if all { lines.truly[by] } else { 0 });
+        let travels = |lines: &PageLines| match all {
+            true => lines.falsely[by] + lines.truly[by],
+            false => lines.parted[by],
+        };
+        let travels = self.lines.as_deref().map_or(0, travels);
         (travels as f64 / (self.by_node[by] as f64).max(1.0)).min(1.0)
     }
 

@@ -178,8 +178,10 @@ pub struct PageLines {
     pub references: Vec<u64>,
     /// Those among them to lines that the node has nearly to itself.
     pub own: Vec<u64>,
-    /// Times a line travelled to the node with nothing new, for lines whose parts have a user each.
+    /// Times a line travelled to the node with nothing new.
     pub falsely: Vec<u64>,
+    /// ... of lines whose parts have a user each: padding ends these.
+    pub parted: Vec<u64>,
     /// Times a line travelled to the node with something new.
     pub truly: Vec<u64>,
     /// Travels of lines that the order of the recording may hide ([`rounds`]).
@@ -392,9 +394,10 @@ impl Add for Travels {
 impl PageLines {
     fn new(nodes: usize) -> PageLines {
         let none = || vec![0; nodes];
-        let (references, own, falsely, truly, late_writes) = (none(), none(), none(), none(), none());
+        let (references, own, falsely, parted) = (none(), none(), none(), none());
+        let (truly, late_writes) = (none(), none());
         let (cpus, travelling) = (Vec::new(), Vec::new());
-        PageLines { references, own, falsely, truly, hidden: 0, late_writes, cpus, travelling }
+        PageLines { references, own, falsely, parted, truly, hidden: 0, late_writes, cpus, travelling }
     }
 
     /// `parts`: whether the line's parts have a user each.
@@ -407,7 +410,8 @@ impl PageLines {
             if references as f64 >= OWN * all as f64 {
                 self.own[node] += references;
             }
-            self.falsely[node] += if parts { used.falsely.into() } else { 0 };
+            self.falsely[node] += u64::from(used.falsely);
+            self.parted[node] += if parts { used.falsely.into() } else { 0 };
             self.truly[node] += u64::from(used.truly);
             line.nodes += 1;
             line.falsely += u64::from(used.falsely);
@@ -430,7 +434,7 @@ impl PageLines {
                 };
                 f64::from(u8::from(travels.are_of_parts()))
             }
-            all => self.falsely.iter().sum::<u64>() as f64 / all as f64,
+            all => self.parted.iter().sum::<u64>() as f64 / all as f64,
         };
         let part = |count: u64| (count as f64 * kept).round() as u64;
         for Ended { l1_misses, within } in self.cpus.iter_mut().map(|cpu| &mut cpu.falsely) {
@@ -451,6 +455,7 @@ impl PageLines {
         add(&mut self.references, other.references);
         add(&mut self.own, other.own);
         add(&mut self.falsely, other.falsely);
+        add(&mut self.parted, other.parted);
         add(&mut self.truly, other.truly);
         add(&mut self.late_writes, other.late_writes);
         self.hidden += other.hidden;

@@ -76,7 +76,7 @@ pub fn doubt(case: &Case<'_>, setup: &Setup<'_>, busy: &Busy, found: Cause) -> O
     let of_others = of_part.or_else(|| of_others(case, setup));
     // One thread that does all the work has its own memory near itself, however much that is.
     of_others.or_else(|| {
-        (!one_works(busy)).then(|| too_small(case, setup.facts).or_else(|| order(setup))).flatten()
+        (!one_works(busy)).then(|| too_small(case, setup.facts).or_else(|| order(case, setup))).flatten()
     })
 }
 
@@ -145,7 +145,10 @@ impl Part {
 }
 
 /// Lines whose travels the order of the recording may hide, where that changes the time.
-fn order(setup: &Setup<'_>) -> Option<Doubt> {
+fn order(case: &Case<'_>, setup: &Setup<'_>) -> Option<Doubt> {
+    if case.trace.header().windows().is_some() {
+        return None;
+    }
     let why::Hidden { seen, hidden, share } = why::hidden(setup)?;
     (share >= why::NOTHING).then_some(Doubt::Order { seen, hidden, percent: 100.0 * share })
 }
