@@ -57,7 +57,7 @@ impl Rounds {
         Rounds { now: 0, lines: vec![Line::default(); lines] }
     }
 
-    /// So many more references, to whatever.
+    /// Counts references, to any address.
     pub fn tick(&mut self, references: usize) {
         self.now += references as u64;
     }
